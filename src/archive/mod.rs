@@ -1,0 +1,1 @@
+//! Run folders: written whole, by rename, and never over an earlier run.

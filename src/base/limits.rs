@@ -1,0 +1,32 @@
+//! Every cap in the program, with its reason. Reaching one is counted and reported.
+
+/// Bytes of a response head: nginx and Node stop at 8 to 32 KiB; servers behind gateways add more.
+pub const HEAD_BYTES_MAX: usize = 64 * 1024;
+/// Headers in a response head.
+pub const HEADERS_MAX: usize = 128;
+/// Bytes of one chunk-size line with its extensions.
+pub const CHUNK_LINE_BYTES_MAX: usize = 4 * 1024;
+/// Bytes of one event: a whole answer in one event (16 MiB is 4 million tokens) still fits.
+pub const EVENT_BYTES_MAX: usize = 16 * 1024 * 1024;
+/// Bytes of one response body.
+pub const BODY_BYTES_MAX: usize = 256 * 1024 * 1024;
+/// Bytes of an error body kept in the record; the rest is counted.
+pub const ERROR_BODY_BYTES_MAX: usize = 4 * 1024;
+/// Requests whose values are kept exactly; beyond, histograms with 3 digits.
+pub const EXACT_REQUESTS_MAX: usize = 1 << 20;
+/// Streams for which one more core is worth its wake-ups.
+pub const STREAMS_PER_CORE: usize = 256;
+/// Concurrency above which the flag is a typing error.
+pub const CONCURRENCY_MAX: u32 = 1_000_000;
+/// Connections opened at a time before a run: below every common listen backlog (128).
+pub const CONNECTS_IN_FLIGHT_MAX: usize = 64;
+/// Bytes of built request bodies held in memory; a longer run streams them through a ring.
+pub const PAYLOAD_ARENA_BYTES_MAX: usize = 256 * 1024 * 1024;
+/// Bytes of payloads written to `inputs.json`; beyond, the seed and a hash of the sequence.
+pub const INPUTS_BYTES_MAX: usize = 64 * 1024 * 1024;
+/// Batches of finished requests that may wait for the record thread, per core.
+pub const RECORD_BATCHES_MAX: usize = 1024;
+/// Content events of one request whose times are kept; beyond, they are only counted.
+pub const EVENT_TIMES_MAX: usize = 1 << 22;
+/// Due times that are computed ahead for an open loop: 400 MB of them would be a mistake.
+pub const DUE_TIMES_MAX: usize = 50_000_000;

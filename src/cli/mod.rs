@@ -1,0 +1,1 @@
+//! The command line: clap types, one file per subcommand.

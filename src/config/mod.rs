@@ -1,0 +1,242 @@
+//! Settings, checked: what a run is asked to do. Immutable, no side effects; flags, file and
+//! environment become one [`Config`].
+
+use crate::base::Ns;
+use std::path::PathBuf;
+
+/// Which API to speak.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Api {
+    /// `/v1/chat/completions`.
+    Chat,
+    /// `/v1/completions`.
+    Completions,
+    /// Triton's generate extension, `v2/models/MODEL/generate[_stream]`, TensorRT-LLM inputs.
+    TritonTensorrtllm,
+    /// The same with vLLM inputs.
+    TritonVllm,
+}
+
+/// How requests arrive.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Load {
+    /// Closed loop: so many in flight.
+    Concurrency(u32),
+    /// Open loop, equal gaps; with a cap on requests in flight when given.
+    Constant {
+        /// Requests per second.
+        rate_per_s: f64,
+        /// Cap on requests in flight.
+        cap: Option<u32>,
+    },
+    /// Open loop, exponential gaps.
+    Poisson {
+        /// Requests per second.
+        rate_per_s: f64,
+        /// Cap on requests in flight.
+        cap: Option<u32>,
+    },
+}
+
+/// Mean and standard deviation of a token length.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Lengths {
+    /// Mean, at least 1.
+    pub mean: f64,
+    /// Standard deviation, 0 for a fixed length.
+    pub stddev: f64,
+}
+
+/// Which tokenizer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TokenizerSpec {
+    /// Asked for: the builtin o200k.
+    Builtin,
+    /// Not asked for: the model's own if it lies on this machine, else the builtin, loudly.
+    ModelOrBuiltin,
+    /// A folder or file with `tokenizer.json`.
+    Path(PathBuf),
+}
+
+/// Whose token counts to use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TokenCount {
+    /// The server's when present, else ours.
+    Auto,
+    /// The server's only.
+    Server,
+    /// Ours only.
+    Client,
+}
+
+/// Which files to write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ExportLevel {
+    /// Summaries only.
+    Summary,
+    /// And a line per request.
+    Records,
+    /// And every event.
+    Raw,
+}
+
+/// Progress display.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ui {
+    /// By terminal or pipe.
+    Auto,
+    /// A live bar.
+    Simple,
+    /// Plain lines now and then.
+    None,
+}
+
+/// Workers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Cores {
+    /// `max(1, usable physical cores - 1)`, no more than one per 256 streams.
+    Auto,
+    /// So many.
+    Count(usize),
+    /// These CPU numbers.
+    List(Vec<usize>),
+}
+
+/// A service level: `tag:limit`, in display units.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Slo {
+    /// Metric tag.
+    pub tag: String,
+    /// Limit; at most, or at least where larger is better.
+    pub limit: f64,
+}
+
+/// Where and how to connect.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Url {
+    /// True for https.
+    pub tls: bool,
+    /// Host name, or an address without brackets.
+    pub host: String,
+    /// Port.
+    pub port: u16,
+    /// Base path without trailing slash, `""` or `"/base"`.
+    pub base: String,
+    /// Query with its `?`, or `""`.
+    pub query: String,
+}
+
+impl Url {
+    /// `host:port` with brackets where IPv6 needs them: for `Host`.
+    pub fn authority(&self) -> String {
+        let host = if self.host.contains(':') {
+            format!("[{}]", self.host)
+        } else {
+            self.host.clone()
+        };
+        format!("{host}:{}", self.port)
+    }
+
+    /// Scheme and authority: `http://[::1]:8000`.
+    pub fn origin(&self) -> String {
+        format!(
+            "{}://{}{}",
+            if self.tls { "https" } else { "http" },
+            self.authority(),
+            self.base
+        )
+    }
+}
+
+/// Everything a run is asked to do.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Config {
+    /// Model name; absent when the server is to be asked.
+    pub model: Option<String>,
+    /// API.
+    pub api: Api,
+    /// `--endpoint`: path that replaces the API's own; `Some("")` is none.
+    pub path: Option<String>,
+    /// Ask for a stream.
+    pub streaming: bool,
+    /// Targets, at least one (empty only with `demo`).
+    pub urls: Vec<Url>,
+    /// Start the bundled mock and profile that.
+    pub demo: bool,
+    /// Load.
+    pub load: Load,
+    /// Stop after so many measured requests.
+    pub request_count: Option<u64>,
+    /// True when nothing was said and `request_count` is `max(10, 2 x concurrency)`.
+    pub request_count_defaulted: bool,
+    /// Stop sending after so long.
+    pub duration: Option<Ns>,
+    /// Then wait so long for what is in flight.
+    pub grace: Ns,
+    /// Warm-up requests.
+    pub warmup_count: u64,
+    /// Input length.
+    pub isl: Lengths,
+    /// Output length; absent means the server decides.
+    pub osl: Option<Lengths>,
+    /// Fix the output length (`ignore_eos` with `min_tokens`, or `min_length`).
+    pub osl_deterministic: bool,
+    /// `max_tokens` instead of `max_completion_tokens`.
+    pub legacy_max_tokens: bool,
+    /// Extra members of every payload, in order given.
+    pub extra_inputs: serde_json::Map<String, serde_json::Value>,
+    /// Extra headers, in order given.
+    pub headers: Vec<(String, String)>,
+    /// API key; masked everywhere.
+    pub api_key: Option<String>,
+    /// Tokenizer.
+    pub tokenizer: TokenizerSpec,
+    /// Whose counts.
+    pub token_count: TokenCount,
+    /// Distinct prompts, reused in order; absent means every request's is different.
+    pub dataset_entries: Option<u64>,
+    /// Seed, always set (random when not asked).
+    pub seed: u64,
+    /// True when the seed was asked for.
+    pub seed_given: bool,
+    /// Limit on a whole request.
+    pub request_timeout: Ns,
+    /// Limit on TCP and TLS together.
+    pub connect_timeout: Ns,
+    /// Service levels of `--goodput`.
+    pub goodput: Vec<Slo>,
+    /// `--artifact-dir`, used as it is; absent means `artifacts/<name>`.
+    pub artifact_dir: Option<PathBuf>,
+    /// `--profile-export-prefix`.
+    pub export_prefix: Option<String>,
+    /// Which files.
+    pub export_level: ExportLevel,
+    /// Replace an earlier run instead of moving it aside.
+    pub overwrite: bool,
+    /// Display.
+    pub ui: Ui,
+    /// Say more.
+    pub verbose: bool,
+    /// Workers.
+    pub cores: Cores,
+    /// `--workers-max`.
+    pub workers_max: Option<usize>,
+    /// PEM file of further roots.
+    pub tls_ca: Option<PathBuf>,
+    /// Do not verify certificates.
+    pub tls_insecure: bool,
+    /// Wait so long for the model to answer before the run; zero is not at all.
+    pub wait_for_model: Ns,
+    /// Probe before the run.
+    pub preflight: bool,
+    /// Print the plan and stop.
+    pub dry_run: bool,
+    /// Exit 0 on INVALID.
+    pub allow_invalid: bool,
+    /// Sample GPUs.
+    pub gpu_telemetry: bool,
+    /// Receive batching off (for benches and doubt): `--no-batching`.
+    pub batching: bool,
+    /// The command line as typed, secrets masked, program name first.
+    pub command_line: String,
+}

@@ -1,0 +1,1 @@
+//! The per-core loop and one request's life.

@@ -1,0 +1,1 @@
+//! GPU telemetry on a thread of its own.

@@ -1,0 +1,25 @@
+//! tokenring measures LLM inference servers over io_uring, one pinned thread per core, and says in
+//! every report whether the client was the limit.
+//!
+//! Start reading at [`profile`], which runs one benchmark, and at [`stats::Record`], the narrow
+//! waist between what measures and what reports. ARCHITECTURE.md has the map.
+#![deny(unsafe_code)]
+#![warn(missing_docs)]
+
+pub mod archive;
+pub mod base;
+pub mod cli;
+pub mod config;
+pub mod endpoint;
+pub mod engine;
+pub mod gpu;
+pub mod http;
+pub mod mock;
+pub mod profile;
+pub mod report;
+pub mod runtime;
+pub mod schedule;
+pub mod sse;
+pub mod stats;
+pub mod view;
+pub mod workload;

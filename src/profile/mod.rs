@@ -1,0 +1,1 @@
+//! One benchmark: build, phases, record thread, verdict.

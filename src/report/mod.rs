@@ -1,0 +1,1 @@
+//! Summary to bytes: console, json, csv, jsonl.

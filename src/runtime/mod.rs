@@ -1,0 +1,1 @@
+//! The façade over monoio and io_uring.

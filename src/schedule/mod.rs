@@ -1,0 +1,1 @@
+//! Arrival laws as pure functions of n.

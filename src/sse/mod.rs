@@ -1,0 +1,1 @@
+//! Server-sent events by the WHATWG rules: bytes to events and back, no I/O.

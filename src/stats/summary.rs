@@ -1,0 +1,276 @@
+//! What a run amounts to: the input of every report.
+
+use super::record::Phase;
+
+/// Percentiles that every distribution has, in percent, ascending.
+pub const PERCENTILES: [f64; 11] = [
+    1.0, 5.0, 10.0, 25.0, 50.0, 75.0, 90.0, 95.0, 99.0, 99.9, 99.99,
+];
+
+/// A distribution over requests or events, in display units.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Distribution {
+    /// Arithmetic mean.
+    pub avg: f64,
+    /// Smallest.
+    pub min: f64,
+    /// Largest.
+    pub max: f64,
+    /// Population standard deviation.
+    pub std: f64,
+    /// Sum.
+    pub sum: f64,
+    /// Number of values, at least 1.
+    pub count: u64,
+    /// In the order of [`PERCENTILES`].
+    pub percentiles: [f64; 11],
+    /// False when a histogram of 3 digits stands in for the values.
+    pub exact: bool,
+}
+
+/// A time-weighted step function's statistics.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Weighted {
+    /// Time-weighted mean.
+    pub avg: f64,
+    /// Smallest value held.
+    pub min: f64,
+    /// Largest value held.
+    pub max: f64,
+    /// Time-weighted standard deviation.
+    pub std: f64,
+    /// p50, p90, p95, p99 by held time.
+    pub percentiles: [f64; 4],
+}
+
+/// Error-adjusted percentiles (failures count as infinite); absent where infinite.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Adjusted {
+    /// Smallest.
+    pub min: f64,
+    /// Successes and failures.
+    pub count: u64,
+    /// p1, p5, p10, p25, p50, p75, p90, p95, p99; `None` is unbounded.
+    pub percentiles: [Option<f64>; 9],
+}
+
+/// The figure of a metric.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Figure {
+    /// One number for the run.
+    Scalar(f64),
+    /// Over requests or events.
+    Distribution(Distribution),
+    /// Over time.
+    Weighted(Weighted),
+    /// Error-adjusted.
+    Adjusted(Adjusted),
+}
+
+/// A metric with its figure. Tags, headers, units are AIPerf's where it has them.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MetricResult {
+    /// `time_to_first_token`.
+    pub tag: &'static str,
+    /// `Time to First Token`.
+    pub header: &'static str,
+    /// Display unit: `ms`, `tokens`, `requests/sec`.
+    pub unit: &'static str,
+    /// The figure.
+    pub figure: Figure,
+}
+
+/// Failures of one kind.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ErrorGroup {
+    /// AIPerf's code.
+    pub code: u16,
+    /// AIPerf's type.
+    pub name: String,
+    /// Message, secrets masked.
+    pub message: String,
+    /// How many.
+    pub count: u64,
+}
+
+/// One reason for a verdict.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Reason {
+    /// `send_lag`.
+    pub code: &'static str,
+    /// DEGRADED or INVALID.
+    pub level: Verdict,
+    /// What was measured, with its unit, as text.
+    pub measured: String,
+    /// The limit that it crossed.
+    pub limit: String,
+    /// What to do.
+    pub advice: &'static str,
+}
+
+/// Can the client be believed?
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub enum Verdict {
+    /// Yes.
+    #[default]
+    Valid,
+    /// With care.
+    Degraded,
+    /// No.
+    Invalid,
+}
+
+impl Verdict {
+    /// As printed.
+    pub fn name(self) -> &'static str {
+        match self {
+            Verdict::Valid => "VALID",
+            Verdict::Degraded => "DEGRADED",
+            Verdict::Invalid => "INVALID",
+        }
+    }
+}
+
+/// Spread of a client quantity, in ns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Spread {
+    /// Number of values.
+    pub count: u64,
+    /// Median.
+    pub p50: u64,
+    /// 90th percentile.
+    pub p90: u64,
+    /// 99th percentile.
+    pub p99: u64,
+    /// 99.9th percentile.
+    pub p99_9: u64,
+    /// Largest.
+    pub max: u64,
+}
+
+/// What the client did and added; exported under `client`.
+#[derive(Clone, Debug, PartialEq, Default)]
+pub struct ClientReport {
+    /// The verdict.
+    pub verdict: Verdict,
+    /// Why, worst first.
+    pub reasons: Vec<Reason>,
+    /// `io_uring, multishot recvmsg, kernel receive times` or what stood in, and why.
+    pub receive_path: String,
+    /// Workers.
+    pub cores: Vec<CoreReport>,
+    /// User time minus kernel time of each read.
+    pub receive_lag: Spread,
+    /// Start minus max(due, slot).
+    pub send_lag: Spread,
+    /// Bound on the error of event times.
+    pub event_time_error: Spread,
+    /// Slot minus due.
+    pub slot_wait: Spread,
+    /// Requests per second dispatched over the measured window.
+    pub delivered_rate: Option<f64>,
+    /// Requests per second that the schedule's own due times ask for (open loop).
+    pub scheduled_rate: Option<f64>,
+    /// Time-weighted requests in flight while all slots were meant to be busy.
+    pub concurrency_held: Option<f64>,
+    /// Asked concurrency.
+    pub concurrency_asked: Option<u32>,
+    /// Content and other events per read.
+    pub events_per_read: Option<f64>,
+    /// Reads with a kernel time, of all reads.
+    pub kernel_stamped_ratio: Option<f64>,
+    /// Records that could not be handed over; must be 0.
+    pub records_lost: u64,
+    /// Warm-up requests still in flight when the measurement began.
+    pub warmup_in_flight: u64,
+    /// CPU time of the record thread, in ns.
+    pub record_thread_cpu_ns: u64,
+    /// Tokenizer name and whether it is the model's own.
+    pub tokenizer: String,
+    /// True when the builtin stood in.
+    pub tokenizer_stands_in: bool,
+    /// Seed of the run.
+    pub seed: u64,
+    /// Time from launch to the first request, ns.
+    pub startup_ns: u64,
+    /// Notes for the method block, each a sentence.
+    pub notes: Vec<String>,
+}
+
+/// One worker.
+#[derive(Clone, Debug, PartialEq, Default)]
+pub struct CoreReport {
+    /// CPU number that it was pinned to; absent when pinning failed.
+    pub cpu: Option<usize>,
+    /// Thread CPU time over the measured window's length, 0..1.
+    pub busy_ratio: f64,
+    /// User CPU, ns.
+    pub user_ns: u64,
+    /// System CPU, ns.
+    pub system_ns: u64,
+    /// Longest time between two turns of the loop while there was work, ns.
+    pub loop_stall_ns_max: u64,
+    /// Requests done.
+    pub requests_count: u64,
+    /// Reads.
+    pub reads_count: u64,
+    /// Events.
+    pub events_count: u64,
+}
+
+/// A run, summed up.
+#[derive(Clone, Debug, PartialEq, Default)]
+pub struct Summary {
+    /// Measured metrics, in AIPerf's order of keys.
+    pub metrics: Vec<MetricResult>,
+    /// Warm-up metrics, same tags; empty without warm-up.
+    pub warmup: Vec<MetricResult>,
+    /// Failures by kind, most first.
+    pub errors: Vec<ErrorGroup>,
+    /// Wall time, ns since 1970, of the first measured start.
+    pub start_wall_ns: u64,
+    /// Wall time of the last measured end.
+    pub end_wall_ns: u64,
+    /// Ctrl-C or SIGTERM.
+    pub was_cancelled: bool,
+    /// Every planned request was sent and ended.
+    pub is_complete: bool,
+    /// The client's own account.
+    pub client: ClientReport,
+    /// GPU rows, ready for exports; empty without telemetry.
+    pub gpus: Vec<GpuSummary>,
+}
+
+/// One GPU over the measured window.
+#[derive(Clone, Debug, PartialEq, Default)]
+pub struct GpuSummary {
+    /// Index as the driver counts.
+    pub index: u32,
+    /// UUID.
+    pub uuid: String,
+    /// `NVIDIA H200`.
+    pub name: String,
+    /// Tag (`nvidia_power_usage`), header, unit and distribution (sample std).
+    pub metrics: Vec<MetricResult>,
+    /// Energy used, J, by the counter or by integration.
+    pub energy_j: Option<f64>,
+    /// `counter` or `power_integration`.
+    pub energy_source: &'static str,
+}
+
+impl Summary {
+    /// The metric with this tag.
+    pub fn metric(&self, tag: &str) -> Option<&MetricResult> {
+        self.metrics.iter().find(|metric| metric.tag == tag)
+    }
+}
+
+impl Phase {
+    /// As in AIPerf's records.
+    pub fn name(self) -> &'static str {
+        match self {
+            Phase::Warmup => "warmup",
+            Phase::Profiling => "profiling",
+        }
+    }
+}

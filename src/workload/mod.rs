@@ -1,0 +1,1 @@
+//! Tokenizer, corpus, lengths, prompts.
