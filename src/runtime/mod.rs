@@ -1,1 +1,24 @@
-//! The façade over monoio and io_uring.
+//! The façade over monoio and io_uring: pinned cores, sockets, receive times, timers. No other
+//! room names monoio or io_uring.
+//!
+//! Start at [`Reactor`]: "these bytes, this connection, received at this time". It knows nothing
+//! of HTTP. Two receive paths stand behind it: a private ring with multishot recvmsg, and
+//! readiness with recvmsg, which also works without io_uring.
+#![allow(unsafe_code)]
+
+mod clockwatch;
+mod cores;
+mod diagnose;
+mod inbox;
+mod limits;
+mod reactor;
+mod ring;
+mod socket;
+mod worker;
+
+pub use clockwatch::ClockWatch;
+pub use cores::{ThreadCpu, choose, cpu_list, pin, thread_cpu, usable};
+pub use diagnose::{Diagnosis, diagnose};
+pub use limits::{FdLimits, fd_limits, port_range, raise_fds};
+pub use reactor::{Chunk, Event, Reactor, ReactorOptions, Token};
+pub use worker::{Driver, run_pinned};
