@@ -17,6 +17,8 @@ pub enum Stream {
     Arrival,
     /// Faults and delays of the mock.
     Mock,
+    /// Request ids.
+    RequestId,
     /// Anything in a test.
     Test,
 }

@@ -1,1 +1,13 @@
-//! The per-core loop and one request's life.
+//! What a core does: takes requests at their due times, runs them, hands records on.
+//!
+//! Knows nothing of metrics, files or screens. Start at [`CorePlan`] and [`run`]; the pace of all
+//! cores together is [`Pace`].
+
+mod core;
+mod flight;
+mod pace;
+mod plan;
+
+pub use core::run;
+pub use pace::{Claim, Pace, PaceOptions, Stop};
+pub use plan::{CoreOutput, CorePlan, Request, Requests, Target};

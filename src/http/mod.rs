@@ -1,1 +1,12 @@
-//! HTTP/1.1: codec (bytes in, parts out, no I/O), one connection, and the pool of a core.
+//! HTTP/1.1: the codec (bytes in, parts out, no I/O), one connection, requests as templates.
+//!
+//! Knows nothing of what a body means. Start at [`Conn`].
+
+pub mod codec;
+mod conn;
+mod request;
+mod tls;
+
+pub use conn::{Conn, ConnError, Secured};
+pub use request::{HeaderError, Template};
+pub use tls::{TlsClient, TlsError, TlsOptions};

@@ -1,1 +1,1 @@
-//! One benchmark: build, phases, record thread, verdict.
+//! One benchmark.

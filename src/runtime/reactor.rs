@@ -55,6 +55,14 @@ pub struct Chunk {
     len: usize,
 }
 
+impl Chunk {
+    /// Number of bytes, at least 1.
+    #[expect(clippy::len_without_is_empty, reason = "a chunk is never empty")]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+}
+
 /// What happened.
 #[derive(Debug)]
 pub enum Event {

@@ -1,0 +1,228 @@
+//! Content of an event by one exact pass over its JSON, without building a value.
+//!
+//! It knows every value that it walks over; where it is not sure (escapes in keys, tool calls,
+//! errors, broken syntax) it gives up, and serde_json reads the whole event instead.
+
+use super::{Part, shapes};
+use crate::config::Api;
+use memchr::memchr2;
+use std::borrow::Cow;
+
+/// Nesting that is walked; deeper is left to serde_json.
+const DEPTH_MAX: u32 = 32;
+
+/// The part, or `None` when serde_json must look.
+pub(super) fn scan(api: Api, data: &[u8]) -> Option<Part<'_>> {
+    let mut cursor = Cursor { bytes: data, at: 0 };
+    let mut part = Part::default();
+    let triton = matches!(api, Api::TritonTensorrtllm | Api::TritonVllm);
+    cursor.object(&mut |cursor, key| match key {
+        b"choices" if !triton => cursor.choices(&mut part),
+        b"text_output" if triton => {
+            part.answer = cursor.text()?;
+            Some(())
+        }
+        b"usage" => {
+            let slice = cursor.value(DEPTH_MAX)?;
+            if slice != b"null" {
+                part.usage = shapes::usage(slice);
+            }
+            Some(())
+        }
+        b"error" => cursor.null(),
+        _ => cursor.value(DEPTH_MAX).map(drop),
+    })?;
+    cursor.space();
+    (cursor.at == data.len()).then_some(part)
+}
+
+struct Cursor<'a> {
+    bytes: &'a [u8],
+    at: usize,
+}
+
+impl<'a> Cursor<'a> {
+    fn peek(&self) -> Option<u8> {
+        self.bytes.get(self.at).copied()
+    }
+
+    fn space(&mut self) {
+        while matches!(self.peek(), Some(b' ' | b'\n' | b'\r' | b'\t')) {
+            self.at += 1;
+        }
+    }
+
+    /// Takes one byte after white space.
+    fn take(&mut self, byte: u8) -> Option<()> {
+        self.space();
+        (self.peek()? == byte).then(|| self.at += 1)
+    }
+
+    /// The inside of a string, escapes and all.
+    fn string(&mut self) -> Option<&'a [u8]> {
+        self.take(b'"')?;
+        let start = self.at;
+        loop {
+            let found = self.at + memchr2(b'"', b'\\', &self.bytes[self.at..])?;
+            if self.bytes[found] == b'"' {
+                self.at = found + 1;
+                return Some(&self.bytes[start..found]);
+            }
+            // The escaped byte cannot end the string.
+            self.at = found + 2;
+            if self.at > self.bytes.len() {
+                return None;
+            }
+        }
+    }
+
+    /// Walks an object; `each` must take the value of the key it is given.
+    fn object(
+        &mut self,
+        each: &mut impl FnMut(&mut Cursor<'a>, &'a [u8]) -> Option<()>,
+    ) -> Option<()> {
+        self.take(b'{')?;
+        self.space();
+        if self.peek()? == b'}' {
+            self.at += 1;
+            return Some(());
+        }
+        loop {
+            let key = self.string()?;
+            if key.contains(&b'\\') {
+                return None;
+            }
+            self.take(b':')?;
+            self.space();
+            each(self, key)?;
+            self.space();
+            match self.peek()? {
+                b',' => self.at += 1,
+                b'}' => {
+                    self.at += 1;
+                    return Some(());
+                }
+                _ => return None,
+            }
+        }
+    }
+
+    /// Any value, as it stands.
+    fn value(&mut self, depth: u32) -> Option<&'a [u8]> {
+        self.space();
+        let start = self.at;
+        match self.peek()? {
+            b'"' => {
+                self.string()?;
+            }
+            b'{' => {
+                let depth = depth.checked_sub(1)?;
+                self.object(&mut |cursor, _| cursor.value(depth).map(drop))?;
+            }
+            b'[' => self.array(depth.checked_sub(1)?)?,
+            _ => self.word()?,
+        }
+        Some(&self.bytes[start..self.at])
+    }
+
+    fn array(&mut self, depth: u32) -> Option<()> {
+        self.take(b'[')?;
+        self.space();
+        if self.peek()? == b']' {
+            self.at += 1;
+            return Some(());
+        }
+        loop {
+            self.value(depth)?;
+            self.space();
+            match self.peek()? {
+                b',' => self.at += 1,
+                b']' => {
+                    self.at += 1;
+                    return Some(());
+                }
+                _ => return None,
+            }
+        }
+    }
+
+    /// A number or a literal.
+    fn word(&mut self) -> Option<()> {
+        let start = self.at;
+        while let Some(byte) = self.peek()
+            && (byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'+' | b'.'))
+        {
+            self.at += 1;
+        }
+        let word = &self.bytes[start..self.at];
+        let literal = matches!(word, b"null" | b"true" | b"false");
+        let number = matches!(word.first(), Some(b'-' | b'0'..=b'9'));
+        (literal || number).then_some(())
+    }
+
+    fn null(&mut self) -> Option<()> {
+        (self.value(DEPTH_MAX)? == b"null").then_some(())
+    }
+
+    /// A string or null; an empty string is nothing.
+    fn text(&mut self) -> Option<Option<Cow<'a, [u8]>>> {
+        self.space();
+        if self.peek()? != b'"' {
+            self.null()?;
+            return Some(None);
+        }
+        let text = self.string()?;
+        Some((!text.is_empty()).then_some(Cow::Borrowed(text)))
+    }
+
+    /// The first choice; there is one per event, also when several answers are asked for.
+    fn choices(&mut self, part: &mut Part<'a>) -> Option<()> {
+        self.space();
+        if self.peek()? != b'[' {
+            return self.null();
+        }
+        self.at += 1;
+        self.space();
+        if self.peek()? == b']' {
+            self.at += 1;
+            return Some(());
+        }
+        self.object(&mut |cursor, key| {
+            match key {
+                b"text" => part.answer = cursor.text()?,
+                b"delta" | b"message" => cursor.delta(part)?,
+                b"finish_reason" => part.finished = cursor.value(DEPTH_MAX)? != b"null",
+                _ => drop(cursor.value(DEPTH_MAX)?),
+            }
+            Some(())
+        })?;
+        self.space();
+        // More than one choice in one event is rare: the slow way knows the rule for it.
+        self.take(b']')
+    }
+
+    fn delta(&mut self, part: &mut Part<'a>) -> Option<()> {
+        self.space();
+        if self.peek()? != b'{' {
+            return self.null();
+        }
+        let mut second_reasoning = None;
+        self.object(&mut |cursor, key| {
+            match key {
+                b"content" => part.answer = cursor.text()?,
+                b"reasoning_content" => part.reasoning = cursor.text()?,
+                b"reasoning" => second_reasoning = cursor.text()?,
+                b"tool_calls" => match cursor.value(DEPTH_MAX)? {
+                    b"null" | b"[]" => {}
+                    _ => return None,
+                },
+                _ => drop(cursor.value(DEPTH_MAX)?),
+            }
+            Some(())
+        })?;
+        if part.reasoning.is_none() {
+            part.reasoning = second_reasoning;
+        }
+        Some(())
+    }
+}

@@ -1,0 +1,276 @@
+//! One request's life: from its claim to its record. No sockets here; times come with the bytes.
+
+use crate::base::{Ns, limits};
+use crate::config::Api;
+use crate::endpoint::{self, Part};
+use crate::http::codec::{ContentType, Head, Piece};
+use crate::sse;
+use crate::stats::{Failure, FailureKind, Record, Stage};
+
+/// A request in progress.
+pub(super) struct Flight {
+    pub record: Record,
+    api: Api,
+    streaming: bool,
+    raw: bool,
+    sse: sse::Decoder,
+    body: Vec<u8>,
+    reason: String,
+    content_type: ContentType,
+    done_seen: bool,
+    finish_seen: bool,
+    events_in_read: u32,
+}
+
+impl Flight {
+    pub fn new(record: Record, api: Api, streaming: bool, raw: bool) -> Flight {
+        Flight {
+            record,
+            api,
+            streaming,
+            raw,
+            sse: sse::Decoder::new(),
+            body: Vec::new(),
+            reason: String::new(),
+            content_type: ContentType::None,
+            done_seen: false,
+            finish_seen: false,
+            events_in_read: 0,
+        }
+    }
+
+    /// Prepares for the next request, keeping allocations.
+    pub fn renew(&mut self, record: Record) {
+        self.record = record;
+        self.sse.reset();
+        self.body.clear();
+        self.reason.clear();
+        self.done_seen = false;
+        self.finish_seen = false;
+    }
+
+    /// A piece of the response, of a read at `at`.
+    pub fn on_piece(&mut self, piece: Piece<'_>, at: Ns) {
+        match piece {
+            Piece::Head(head) => self.on_head(head, at),
+            Piece::Body(bytes) => self.on_body(bytes, at),
+        }
+    }
+
+    /// A read begins: counts events per read.
+    pub fn begin_read(&mut self) {
+        self.events_in_read = 0;
+    }
+
+    /// Events that the last read brought.
+    pub fn events_in_read(&self) -> u32 {
+        self.events_in_read
+    }
+
+    fn on_head(&mut self, head: &Head, at: Ns) {
+        self.record.headers = Some(at);
+        self.record.status = Some(head.status);
+        self.reason.push_str(&head.reason);
+        self.content_type = head.content_type;
+        if let Some(coding) = &head.content_encoding
+            && !coding.eq_ignore_ascii_case("identity")
+        {
+            let text = format!("content-encoding `{coding}` although identity was asked for");
+            self.fail(FailureKind::Stream, 0, "content_encoding", text);
+        }
+    }
+
+    fn is_stream(&self) -> bool {
+        self.record.status == Some(200) && self.content_type == ContentType::EventStream
+    }
+
+    fn on_body(&mut self, bytes: &[u8], at: Ns) {
+        if bytes.is_empty() {
+            return;
+        }
+        if self.record.first_byte.is_none() {
+            self.record.first_byte = Some(at);
+        }
+        self.record.received_bytes += bytes.len() as u64;
+        if !self.is_stream() {
+            let cap = match self.record.status {
+                Some(200) => limits::BODY_BYTES_MAX,
+                _ => limits::ERROR_BODY_BYTES_MAX,
+            };
+            let room = cap.saturating_sub(self.body.len());
+            self.body.extend_from_slice(&bytes[..bytes.len().min(room)]);
+            return;
+        }
+        self.record.streamed = true;
+        let mut sse = std::mem::take(&mut self.sse);
+        let api = self.api;
+        let result = sse.feed(bytes, &mut |event: sse::Event<'_>| {
+            self.events_in_read += 1;
+            if self.raw {
+                self.record.buffers.raw.extend_from_slice(event.data);
+                let end = self.record.buffers.raw.len();
+                self.record.buffers.raw_marks.push((at, end));
+            }
+            let part = endpoint::read_event(api, event.name, event.data);
+            self.on_part(&part, at);
+        });
+        self.sse = sse;
+        if let Err(error) = result {
+            self.fail(FailureKind::Stream, 0, "event_too_long", error.to_string());
+        }
+    }
+
+    fn on_part(&mut self, part: &Part<'_>, at: Ns) {
+        self.done_seen |= part.done;
+        self.finish_seen |= part.finished;
+        if let Some(usage) = &part.usage {
+            self.record.usage = *usage;
+            if self.record.events_count == 0 && part.has_content() {
+                self.record.first_content_tokens = usage.completion;
+            }
+        }
+        if let Some(error) = &part.error {
+            let name = error.name.clone().unwrap_or_else(|| "stream_error".into());
+            let code = error.code.unwrap_or(502);
+            self.fail(FailureKind::Stream, code, &name, error.message.clone());
+            return;
+        }
+        if part.has_content() {
+            self.on_content(part, at);
+        }
+    }
+
+    fn on_content(&mut self, part: &Part<'_>, at: Ns) {
+        let record = &mut self.record;
+        match record.events_count {
+            0 => record.first_content = Some(at),
+            1 => record.second_content = Some(at),
+            _ => {}
+        }
+        record.events_count += 1;
+        record.last_content = Some(at);
+        if record.first_output.is_none() && (part.answer.is_some() || part.tool_call.is_some()) {
+            record.first_output = Some(at);
+        }
+        let buffers = &mut record.buffers;
+        if buffers.content_times.len() < limits::EVENT_TIMES_MAX {
+            buffers.content_times.push(at);
+        }
+        for text in [&part.answer, &part.tool_call].into_iter().flatten() {
+            buffers.answer.extend_from_slice(text);
+        }
+        if let Some(text) = &part.reasoning {
+            buffers.reasoning.extend_from_slice(text);
+        }
+    }
+
+    /// Marks the failure; the first one stands.
+    pub fn fail(&mut self, kind: FailureKind, code: u16, name: &str, message: String) {
+        self.fail_after(kind, code, name, message, None);
+    }
+
+    /// The same with the time of a timeout.
+    pub fn fail_after(
+        &mut self,
+        kind: FailureKind,
+        code: u16,
+        name: &str,
+        mut message: String,
+        after: Option<Ns>,
+    ) {
+        if self.record.failure.is_some() {
+            return;
+        }
+        if message.is_empty() {
+            message.push_str(name);
+        }
+        if message.len() > limits::ERROR_BODY_BYTES_MAX {
+            let end = (0..=limits::ERROR_BODY_BYTES_MAX)
+                .rev()
+                .find(|&end| message.is_char_boundary(end))
+                .unwrap_or(0);
+            message.truncate(end);
+        }
+        let stage = self.stage();
+        let name = name.to_string();
+        self.record.failure =
+            Some(Box::new(Failure { kind, stage, code, name, message, after }));
+    }
+
+    fn stage(&self) -> Stage {
+        if self.record.first_content.is_some() {
+            Stage::Stream
+        } else if self.record.written.is_some() {
+            Stage::FirstToken
+        } else if self.record.sent.is_some() {
+            Stage::Send
+        } else {
+            Stage::Connect
+        }
+    }
+
+    /// True when `[DONE]` has come: a reset after it loses nothing.
+    pub fn is_complete(&self) -> bool {
+        self.done_seen
+    }
+
+    /// The response has ended in order at `at`.
+    pub fn complete(&mut self, at: Ns) {
+        self.record.done = at;
+        let status = self.record.status.unwrap_or(0);
+        if !(200..300).contains(&status) {
+            let body = String::from_utf8_lossy(&self.body).into_owned();
+            let reason = match self.reason.is_empty() {
+                true => format!("status {status}"),
+                false => self.reason.clone(),
+            };
+            self.fail(FailureKind::Server, status, &reason, body);
+        } else if self.is_stream() {
+            self.complete_stream();
+        } else {
+            self.complete_whole(at);
+        }
+    }
+
+    /// The rules of field case SP-5.
+    fn complete_stream(&mut self) {
+        let marks = matches!(self.api, Api::Chat | Api::Completions);
+        if marks {
+            self.record.done_missing = !self.done_seen;
+            self.record.finish_reason_missing = !self.finish_seen;
+        }
+        if self.record.events_count == 0 {
+            let text = "the stream ended without any content".to_string();
+            self.fail(FailureKind::Stream, 0, "no_content", text);
+        } else if marks && !self.done_seen && !self.finish_seen {
+            let text = "the stream ended with neither a finish reason nor [DONE]".to_string();
+            self.fail(FailureKind::Stream, 0, "stream_truncated", text);
+        }
+    }
+
+    fn complete_whole(&mut self, at: Ns) {
+        if self.body.is_empty() {
+            let text = "status 200 with an empty body".to_string();
+            return self.fail(FailureKind::Stream, 0, "no_content", text);
+        }
+        let body = std::mem::take(&mut self.body);
+        match endpoint::read_body(self.api, &body) {
+            Err(text) => {
+                let name = if self.streaming { "content_type" } else { "invalid_body" };
+                self.fail(FailureKind::Stream, 0, name, text);
+            }
+            Ok(part) if self.streaming && part.error.is_none() => {
+                let text = "a stream was asked for, one whole answer came".to_string();
+                self.fail(FailureKind::Stream, 0, "content_type", text);
+            }
+            Ok(part) => {
+                self.on_part(&part, at);
+                if !part.has_content() {
+                    let text = "the answer has no content".to_string();
+                    self.fail(FailureKind::Stream, 0, "no_content", text);
+                }
+            }
+        }
+        self.body = body;
+    }
+}

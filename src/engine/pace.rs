@@ -1,0 +1,371 @@
+//! The pace of all cores together: one ticket for the whole run, exact over any number of cores.
+
+use crate::base::{Ns, now};
+use crate::stats::Phase;
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
+
+/// What to do about requests not sent, and those in flight.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Stop {
+    /// Go on.
+    Run,
+    /// Send no more; let what is in flight end.
+    Drain,
+    /// Send no more; cancel what is in flight.
+    Cancel,
+}
+
+/// Answer to "may I send?".
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Claim {
+    /// Send this one.
+    Take {
+        /// Number of the request.
+        index: u64,
+        /// Planned time; `None` in a closed loop, where the slot knows.
+        due: Option<Ns>,
+        /// Warm-up or measured.
+        phase: Phase,
+        /// When a slot was granted, if it had to be waited for.
+        granted: Option<Ns>,
+    },
+    /// Not before this time.
+    NotBefore(Ns),
+    /// No slot: ask again when one frees.
+    Full,
+    /// Nothing more to send.
+    Finished,
+}
+
+/// How to build a [`Pace`].
+#[derive(Clone, Debug, Default)]
+pub struct PaceOptions {
+    /// Warm-up requests.
+    pub warmup: u64,
+    /// Measured requests; absent means until the time is up.
+    pub count: Option<u64>,
+    /// Due times as offsets from the start, warm-up included; absent in a closed loop.
+    pub due: Option<Vec<Ns>>,
+    /// Cap on requests in flight over all cores, in an open loop.
+    pub cap: Option<u32>,
+    /// Stop sending so long after the measurement began.
+    pub duration: Option<Ns>,
+    /// Then cancel what is in flight after so long.
+    pub grace: Ns,
+    /// Workers.
+    pub cores: u32,
+}
+
+/// Shared by all cores; atomics only, one or two per request.
+#[derive(Debug)]
+pub struct Pace {
+    options: PaceOptions,
+    start: AtomicU64,
+    ready: AtomicU32,
+    next: AtomicU64,
+    in_flight: AtomicU32,
+    finished: AtomicU64,
+    failed: AtomicU64,
+    events: AtomicU64,
+    stop: AtomicU8,
+    measured_from: AtomicU64,
+    warmup_in_flight: AtomicU64,
+    last_freed: AtomicU64,
+}
+
+impl Pace {
+    /// A pace that has not started.
+    pub fn new(options: PaceOptions) -> Pace {
+        Pace {
+            options,
+            start: AtomicU64::new(0),
+            ready: AtomicU32::new(0),
+            next: AtomicU64::new(0),
+            in_flight: AtomicU32::new(0),
+            finished: AtomicU64::new(0),
+            failed: AtomicU64::new(0),
+            events: AtomicU64::new(0),
+            stop: AtomicU8::new(0),
+            measured_from: AtomicU64::new(0),
+            warmup_in_flight: AtomicU64::new(0),
+            last_freed: AtomicU64::new(0),
+        }
+    }
+
+    /// A core has opened its connections.
+    pub fn core_is_ready(&self) {
+        self.ready.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// Cores that are ready.
+    pub fn ready_count(&self) -> u32 {
+        self.ready.load(Ordering::Acquire)
+    }
+
+    /// Starts the clock.
+    pub fn begin(&self, at: Ns) {
+        self.start.store(at.0.max(1), Ordering::Release);
+    }
+
+    /// The start, once there is one.
+    pub fn started(&self) -> Option<Ns> {
+        let at = self.start.load(Ordering::Acquire);
+        (at > 0).then_some(Ns(at))
+    }
+
+    /// When the measurement began.
+    pub fn measured_from(&self) -> Option<Ns> {
+        let at = self.measured_from.load(Ordering::Acquire);
+        (at > 0).then_some(Ns(at))
+    }
+
+    /// Warm-up requests in flight when the measurement began.
+    pub fn warmup_in_flight(&self) -> u64 {
+        self.warmup_in_flight.load(Ordering::Acquire)
+    }
+
+    /// Asks every core to stop; never weakens an earlier stop.
+    pub fn stop(&self, stop: Stop) {
+        self.stop.fetch_max(stop as u8, Ordering::AcqRel);
+    }
+
+    /// What was asked, or what the time says.
+    pub fn stopping(&self, at: Ns) -> Stop {
+        match self.stop.load(Ordering::Acquire) {
+            0 => match self.send_until() {
+                Some(end) if at >= end + self.options.grace => Stop::Cancel,
+                Some(end) if at >= end => Stop::Drain,
+                _ => Stop::Run,
+            },
+            1 => Stop::Drain,
+            _ => Stop::Cancel,
+        }
+    }
+
+    fn send_until(&self) -> Option<Ns> {
+        let from = self.measured_from()?;
+        self.options.duration.map(|duration| from + duration)
+    }
+
+    /// All requests, warm-up included; `None` when only time ends the run.
+    pub fn total(&self) -> Option<u64> {
+        self.options.count.map(|count| count + self.options.warmup)
+    }
+
+    /// Sent so far.
+    pub fn sent_count(&self) -> u64 {
+        self.next.load(Ordering::Relaxed)
+    }
+
+    /// Ended so far.
+    pub fn finished_count(&self) -> u64 {
+        self.finished.load(Ordering::Relaxed)
+    }
+
+    /// Failed so far.
+    pub fn failed_count(&self) -> u64 {
+        self.failed.load(Ordering::Relaxed)
+    }
+
+    /// Content events of ended requests so far.
+    pub fn events_count(&self) -> u64 {
+        self.events.load(Ordering::Relaxed)
+    }
+
+    /// In flight now.
+    pub fn in_flight(&self) -> u32 {
+        self.in_flight.load(Ordering::Relaxed)
+    }
+
+    /// Claims the next request for a core that has a slot of its own (closed loop) or asks for a
+    /// global one (open loop).
+    pub fn claim(&self, at: Ns, core: u16) -> Claim {
+        let Some(start) = self.started() else { return Claim::Full };
+        loop {
+            let index = self.next.load(Ordering::Acquire);
+            if self.total().is_some_and(|total| index >= total)
+                || self.stopping(at) != Stop::Run
+            {
+                return Claim::Finished;
+            }
+            let measured = index >= self.options.warmup;
+            // The warm-up hands its slots over: the measurement opens with the first that frees.
+            if measured && self.options.warmup > 0 && self.finished.load(Ordering::Acquire) == 0 {
+                return Claim::Full;
+            }
+            let due = match &self.options.due {
+                None => None,
+                Some(due) => {
+                    let Some(&offset) = usize::try_from(index).ok().and_then(|i| due.get(i)) else {
+                        return Claim::Finished;
+                    };
+                    Some(start + offset)
+                }
+            };
+            if let Some(due) = due {
+                let due_here = due + self.patience(index, core);
+                if at < due_here && at < due + Ns(1_000_000) {
+                    return Claim::NotBefore(due_here);
+                }
+            }
+            let Some(granted) = self.take_slot(due.is_some(), at, due) else { return Claim::Full };
+            if self
+                .next
+                .compare_exchange(index, index + 1, Ordering::AcqRel, Ordering::Acquire)
+                .is_err()
+            {
+                self.in_flight.fetch_sub(1, Ordering::AcqRel);
+                continue;
+            }
+            if measured {
+                self.note_measurement(at);
+            }
+            let phase = if measured { Phase::Profiling } else { Phase::Warmup };
+            return Claim::Take { index, due, phase, granted };
+        }
+    }
+
+    /// Which core wakes for a due time: one at the time itself, the others as its stand-ins.
+    fn patience(&self, index: u64, core: u16) -> Ns {
+        let cores = u64::from(self.options.cores.max(1));
+        if index % cores == u64::from(core) % cores { Ns::ZERO } else { Ns(300_000) }
+    }
+
+    /// `Some(time)` when a slot was granted; the inner value when it had been waited for.
+    fn take_slot(&self, open_loop: bool, at: Ns, due: Option<Ns>) -> Option<Option<Ns>> {
+        let cap = if open_loop { self.options.cap.unwrap_or(u32::MAX) } else { u32::MAX };
+        let before = self
+            .in_flight
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, |n| (n < cap).then_some(n + 1));
+        before.ok()?;
+        let freed = Ns(self.last_freed.load(Ordering::Acquire));
+        let waited = cap != u32::MAX && due.is_some_and(|due| freed > due);
+        Some(waited.then_some(freed.min(at)))
+    }
+
+    fn note_measurement(&self, at: Ns) {
+        let first = self.measured_from.compare_exchange(
+            0,
+            at.0.max(1),
+            Ordering::AcqRel,
+            Ordering::Acquire,
+        );
+        if first.is_ok() {
+            let warm = u64::from(self.in_flight.load(Ordering::Acquire)).saturating_sub(1);
+            self.warmup_in_flight.store(warm, Ordering::Release);
+        }
+    }
+
+    /// A request has ended at `at` (kernel time of its last byte).
+    pub fn ended(&self, at: Ns, failed: bool, events: u64) {
+        self.last_freed.fetch_max(at.0, Ordering::AcqRel);
+        self.in_flight.fetch_sub(1, Ordering::AcqRel);
+        if failed {
+            self.failed.fetch_add(1, Ordering::Relaxed);
+        }
+        self.events.fetch_add(events, Ordering::Relaxed);
+        self.finished.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// True in a closed loop.
+    pub fn is_closed(&self) -> bool {
+        self.options.due.is_none()
+    }
+
+    /// Milliseconds since the start, for messages.
+    pub fn elapsed(&self) -> Ns {
+        self.started().map_or(Ns::ZERO, |start| now().saturating_since(start))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pace(options: PaceOptions) -> Pace {
+        let pace = Pace::new(options);
+        pace.begin(Ns(1_000));
+        pace
+    }
+
+    fn index(claim: Claim) -> Option<u64> {
+        match claim {
+            Claim::Take { index, .. } => Some(index),
+            _ => None,
+        }
+    }
+
+    #[test]
+    fn the_budget_is_exact_over_cores_that_race() {
+        let pace = pace(PaceOptions { count: Some(10_000), cores: 4, ..Default::default() });
+        let taken: Vec<Vec<u64>> = std::thread::scope(|scope| {
+            let workers: Vec<_> = (0..4u16)
+                .map(|core| {
+                    let pace = &pace;
+                    scope.spawn(move || {
+                        let mut mine = Vec::new();
+                        while let Some(index) = index(pace.claim(Ns(2_000), core)) {
+                            mine.push(index);
+                            pace.ended(Ns(2_000), false, 1);
+                        }
+                        mine
+                    })
+                })
+                .collect();
+            workers.into_iter().map(|worker| worker.join().unwrap()).collect()
+        });
+        let mut all: Vec<u64> = taken.concat();
+        all.sort_unstable();
+        assert_eq!(all, (0..10_000).collect::<Vec<_>>());
+        assert_eq!(pace.in_flight(), 0);
+    }
+
+    #[test]
+    fn a_due_time_is_not_claimed_early_and_a_cap_holds() {
+        let due = vec![Ns(0), Ns(100), Ns(5_000_000)];
+        let pace = pace(PaceOptions {
+            count: Some(3),
+            due: Some(due),
+            cap: Some(1),
+            cores: 1,
+            ..Default::default()
+        });
+        assert_eq!(index(pace.claim(Ns(1_000), 0)), Some(0));
+        assert_eq!(pace.claim(Ns(1_200), 0), Claim::Full);
+        pace.ended(Ns(9_000), false, 0);
+        let Claim::Take { index, due, granted, .. } = pace.claim(Ns(10_000), 0) else { panic!() };
+        assert_eq!((index, due, granted), (1, Some(Ns(1_100)), Some(Ns(9_000))));
+        assert_eq!(pace.claim(Ns(20_000), 0), Claim::NotBefore(Ns(5_001_000)));
+    }
+
+    #[test]
+    fn warm_up_hands_over_with_the_first_slot_that_frees() {
+        let pace = pace(PaceOptions { warmup: 2, count: Some(2), cores: 1, ..Default::default() });
+        let phase = |claim| match claim {
+            Claim::Take { phase, .. } => Some(phase),
+            _ => None,
+        };
+        assert_eq!(phase(pace.claim(Ns(1_000), 0)), Some(Phase::Warmup));
+        assert_eq!(phase(pace.claim(Ns(1_000), 0)), Some(Phase::Warmup));
+        assert_eq!(pace.claim(Ns(1_000), 0), Claim::Full);
+        pace.ended(Ns(2_000), false, 0);
+        assert_eq!(phase(pace.claim(Ns(2_000), 0)), Some(Phase::Profiling));
+        assert_eq!(pace.warmup_in_flight(), 1);
+        assert_eq!(pace.measured_from(), Some(Ns(2_000)));
+    }
+
+    #[test]
+    fn time_ends_sending_and_then_what_is_in_flight() {
+        let pace = pace(PaceOptions {
+            duration: Some(Ns(100)),
+            grace: Ns(50),
+            cores: 1,
+            ..Default::default()
+        });
+        assert_eq!(index(pace.claim(Ns(1_000), 0)), Some(0));
+        assert_eq!(pace.stopping(Ns(1_099)), Stop::Run);
+        assert_eq!(pace.claim(Ns(1_100), 0), Claim::Finished);
+        assert_eq!(pace.stopping(Ns(1_149)), Stop::Drain);
+        assert_eq!(pace.stopping(Ns(1_150)), Stop::Cancel);
+    }
+}

@@ -1,0 +1,93 @@
+//! All that a core needs, built once before the clock starts.
+
+use super::pace::Pace;
+use crate::base::Ns;
+use crate::config::Api;
+use crate::http::{Template, TlsClient};
+use crate::stats::summary::CoreReport;
+use crate::stats::{Buffers, CoreRecorder, Record};
+use crossbeam_channel::{Receiver, Sender};
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+/// Where requests go.
+#[derive(Clone, Debug)]
+pub struct Target {
+    /// Address, resolved once.
+    pub addr: SocketAddr,
+    /// TLS, for https.
+    pub tls: Option<TlsClient>,
+    /// Head of its requests.
+    pub template: Template,
+}
+
+/// One request's body and what it asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// JSON.
+    pub body: Arc<[u8]>,
+    /// Tokens in the prompt.
+    pub input_tokens: u32,
+    /// `max_tokens`, when asked.
+    pub output_tokens: Option<u32>,
+}
+
+/// Gives the request of each number; the same for any core.
+pub trait Requests: Send + Sync {
+    /// Request `index` of the run. Cost on the hot path: a lookup; building is done ahead.
+    fn get(&self, index: u64) -> Request;
+}
+
+/// The plan of one core.
+pub struct CorePlan {
+    /// Number of the worker.
+    pub core: u16,
+    /// CPU to pin to.
+    pub cpu: Option<usize>,
+    /// Where to.
+    pub targets: Arc<[Target]>,
+    /// API of the answers.
+    pub api: Api,
+    /// Answers come as events.
+    pub streaming: bool,
+    /// Keep every event's bytes.
+    pub raw: bool,
+    /// What to send.
+    pub requests: Arc<dyn Requests>,
+    /// When to send.
+    pub pace: Arc<Pace>,
+    /// Seed for request ids.
+    pub seed: u64,
+    /// Limit on a whole request.
+    pub request_timeout: Ns,
+    /// Limit on connecting.
+    pub connect_timeout: Ns,
+    /// Connections to open before the start.
+    pub connections: usize,
+    /// Slots of this core in a closed loop.
+    pub slots: usize,
+    /// Longest wait for a batch of reads; zero wakes for each.
+    pub batch: Ns,
+    /// Use the private ring where there is one.
+    pub ring: bool,
+    /// Finished requests, in batches.
+    pub records: Sender<Vec<Record>>,
+    /// Their buffers, coming back.
+    pub buffers: Receiver<Buffers>,
+}
+
+/// What a core has to say at the end.
+pub struct CoreOutput {
+    /// Its account.
+    pub report: CoreReport,
+    /// Client quantities.
+    pub recorder: CoreRecorder,
+    /// The path that received.
+    pub receive_path: String,
+    /// Records that found no room.
+    pub records_lost: u64,
+    /// Steps of the realtime clock.
+    pub clock_steps_count: u32,
+    /// Something that ended the core early.
+    pub fault: Option<String>,
+}

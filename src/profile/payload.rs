@@ -1,0 +1,189 @@
+//! Request bodies: built before the clock starts, or by a bounded builder ahead of need.
+
+use crate::base::{limits, rng::Stream};
+use crate::config::Config;
+use crate::endpoint::{self, BodySpec};
+use crate::engine::{Request, Requests};
+use crate::workload::{PromptSource, draw};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
+
+/// Bodies kept ready ahead of the run when it is too long to build whole.
+const RING_SLOTS: u64 = 16_384;
+/// Requests built at once before the start.
+const BUILD_AHEAD: u64 = 20_000;
+
+/// Builds the request of any number; the same on any core.
+pub struct Builder {
+    config: Arc<Config>,
+    model: String,
+    prompts: PromptSource,
+}
+
+impl Builder {
+    /// A builder for a run.
+    pub fn new(config: Arc<Config>, model: String, prompts: PromptSource) -> Builder {
+        Builder { config, model, prompts }
+    }
+
+    /// Request `index` of the run.
+    pub fn build(&self, index: u64) -> Request {
+        let config = &*self.config;
+        let entry = config.dataset_entries.map_or(index, |entries| index % entries.max(1));
+        let input_tokens = draw(config.isl, config.seed, Stream::InputLength, entry);
+        let output_tokens =
+            config.osl.map(|osl| draw(osl, config.seed, Stream::OutputLength, entry));
+        let prompt = self.prompts.prompt(entry, input_tokens);
+        let body = endpoint::body(
+            config.api,
+            &BodySpec {
+                model: &self.model,
+                prompt: &prompt,
+                streaming: config.streaming,
+                max_tokens: output_tokens,
+                legacy_max_tokens: config.legacy_max_tokens,
+                deterministic: config.osl_deterministic,
+                extra: &config.extra_inputs,
+            },
+        );
+        Request { body: body.into(), input_tokens, output_tokens }
+    }
+}
+
+/// All requests of a run, as the cores ask for them.
+pub enum Payloads {
+    /// Built whole.
+    Arena(Vec<Request>),
+    /// Built ahead by a thread.
+    Ring(Arc<RingState>),
+}
+
+/// A ring of requests; each slot holds one number at a time.
+pub struct RingState {
+    builder: Builder,
+    slots: Vec<Mutex<Option<(u64, Request)>>>,
+    /// Numbers below this have been asked for; the builder stays within a ring of it.
+    asked: AtomicU64,
+    built_late: AtomicU64,
+    wake: (Mutex<bool>, Condvar),
+}
+
+impl Payloads {
+    /// Builds `total` requests, or starts a builder when they are too many or without number.
+    pub fn new(builder: Builder, total: Option<u64>) -> Payloads {
+        let size = builder.build(0).body.len() as u64;
+        let fits = |n: u64| {
+            n <= BUILD_AHEAD && n.saturating_mul(size) <= limits::PAYLOAD_ARENA_BYTES_MAX as u64
+        };
+        match total {
+            Some(total) if fits(total) => Payloads::Arena(build_all(&builder, total)),
+            _ => Payloads::Ring(RingState::start(builder)),
+        }
+    }
+
+    /// Requests that a core had to build itself, because the builder was behind.
+    pub fn built_late_count(&self) -> u64 {
+        match self {
+            Payloads::Arena(_) => 0,
+            Payloads::Ring(ring) => ring.built_late.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Ends the builder.
+    pub fn stop(&self) {
+        if let Payloads::Ring(ring) = self {
+            if let Ok(mut stop) = ring.wake.0.lock() {
+                *stop = true;
+            }
+            ring.wake.1.notify_all();
+        }
+    }
+}
+
+/// Builds on as many threads as there are cores: the clock has not started.
+fn build_all(builder: &Builder, total: u64) -> Vec<Request> {
+    let threads = std::thread::available_parallelism().map_or(1, usize::from) as u64;
+    let share = total.div_ceil(threads).max(1);
+    std::thread::scope(|scope| {
+        let parts: Vec<_> = (0..threads)
+            .map(|part| {
+                let range = (part * share).min(total)..((part + 1) * share).min(total);
+                scope.spawn(move || range.map(|index| builder.build(index)).collect::<Vec<_>>())
+            })
+            .collect();
+        parts.into_iter().flat_map(|part| part.join().unwrap_or_default()).collect()
+    })
+}
+
+impl RingState {
+    fn start(builder: Builder) -> Arc<RingState> {
+        let ring = Arc::new(RingState {
+            builder,
+            slots: (0..RING_SLOTS).map(|_| Mutex::new(None)).collect(),
+            asked: AtomicU64::new(0),
+            built_late: AtomicU64::new(0),
+            wake: (Mutex::new(false), Condvar::new()),
+        });
+        // The first lap is there before the clock starts.
+        for index in 0..2_048 {
+            ring.fill(index);
+        }
+        let worker = ring.clone();
+        let spawned =
+            std::thread::Builder::new().name("payloads".into()).spawn(move || worker.work());
+        // Without a builder the cores build their own, and that is counted.
+        drop(spawned);
+        ring
+    }
+
+    fn work(&self) {
+        let mut next = 2_048;
+        loop {
+            while next < self.asked.load(Ordering::Acquire) + RING_SLOTS - 64 {
+                self.fill(next);
+                next += 1;
+            }
+            let Ok(stop) = self.wake.0.lock() else { return };
+            let pause = std::time::Duration::from_millis(2);
+            match self.wake.1.wait_timeout(stop, pause) {
+                Ok((stop, _)) if !*stop => {}
+                _ => return,
+            }
+        }
+    }
+
+    fn slot(&self, index: u64) -> &Mutex<Option<(u64, Request)>> {
+        &self.slots[usize::try_from(index % RING_SLOTS).unwrap_or(0)]
+    }
+
+    fn fill(&self, index: u64) {
+        let request = self.builder.build(index);
+        if let Ok(mut slot) = self.slot(index).lock() {
+            *slot = Some((index, request));
+        }
+    }
+
+    fn get(&self, index: u64) -> Request {
+        self.asked.fetch_max(index, Ordering::AcqRel);
+        if let Ok(slot) = self.slot(index).lock()
+            && let Some((number, request)) = &*slot
+            && *number == index
+        {
+            return request.clone();
+        }
+        self.built_late.fetch_add(1, Ordering::Relaxed);
+        self.builder.build(index)
+    }
+}
+
+impl Requests for Payloads {
+    fn get(&self, index: u64) -> Request {
+        match self {
+            Payloads::Arena(all) => {
+                let place = usize::try_from(index).unwrap_or(0);
+                all[place % all.len()].clone()
+            }
+            Payloads::Ring(ring) => ring.get(index),
+        }
+    }
+}

@@ -1,0 +1,57 @@
+//! `--dry-run`: the plan, one exact request, and its curl line.
+
+use super::setup;
+use crate::config::{Config, Load};
+use crate::engine::{Request, Target};
+use std::fmt::Write;
+
+/// The plan as text. Secrets are still in it: mask before printing.
+pub fn describe(config: &Config, target: &Target, request: &Request, cores: &[usize]) -> String {
+    let mut text = String::new();
+    let load = match config.load {
+        Load::Concurrency(count) => format!("closed loop, {count} in flight"),
+        Load::Constant { rate_per_s, cap } => format!("{rate_per_s} requests/s, constant{}", cap_text(cap)),
+        Load::Poisson { rate_per_s, cap } => format!("{rate_per_s} requests/s, Poisson{}", cap_text(cap)),
+    };
+    let mut line = |name: &str, value: String| {
+        // Writing to a String does not fail.
+        let _ = writeln!(text, "{name:<16} {value}");
+    };
+    line("load", load);
+    if let Some(count) = config.request_count {
+        let said = if config.request_count_defaulted { " (default)" } else { "" };
+        line("requests", format!("{count}{said}"));
+    }
+    if let Some(duration) = config.duration {
+        line("duration", format!("{} s", duration.as_secs()));
+    }
+    line("warm-up", format!("{} requests", config.warmup_count));
+    line("seed", config.seed.to_string());
+    line("timeout", format!("{} s per request, in total", config.request_timeout.as_secs()));
+    line("cores", format!("{cores:?}"));
+    line("target", config.urls.first().map(crate::config::Url::origin).unwrap_or_default());
+    let body = String::from_utf8_lossy(&request.body);
+    let preview = target.template.preview(0, &request.body);
+    let head = preview.split("\r\n\r\n").next().unwrap_or_default();
+    let _ = writeln!(text, "\n{}\n\n{body}\n\n{}", head.replace("\r\n", "\n"), curl(config, head, &body));
+    text
+}
+
+fn cap_text(cap: Option<u32>) -> String {
+    cap.map_or(String::new(), |cap| format!(", at most {cap} in flight"))
+}
+
+fn curl(config: &Config, head: &str, body: &str) -> String {
+    let url = config.urls.first();
+    let origin = url.map_or(String::new(), |url| {
+        format!("{}://{}", if url.tls { "https" } else { "http" }, url.authority())
+    });
+    let path = head.split(' ').nth(1).unwrap_or("/");
+    let quote = |text: &str| format!("'{}'", text.replace('\'', r"'\''"));
+    let mut line = format!("curl -N {}", quote(&format!("{origin}{path}")));
+    for (name, value) in setup::headers(config) {
+        let _ = write!(line, " -H {}", quote(&format!("{name}: {value}")));
+    }
+    let _ = write!(line, " -d {}", quote(body));
+    line
+}

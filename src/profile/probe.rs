@@ -1,0 +1,152 @@
+//! One exchange before the run: is there a server, does it have the model, does it take the body?
+
+use crate::base::{Ns, now};
+use crate::endpoint;
+use crate::http::codec::Piece;
+use crate::http::{Conn, Secured, TlsClient};
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+/// Bytes of an answer that a probe reads.
+const ANSWER_BYTES_MAX: usize = 1024 * 1024;
+
+/// What came back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answer {
+    /// HTTP status.
+    pub status: u16,
+    /// Body, capped.
+    pub body: String,
+}
+
+/// Sends `request` on a connection of its own and reads the whole answer.
+pub fn exchange(
+    addr: SocketAddr,
+    tls: Option<&TlsClient>,
+    request: &[u8],
+    patience: Ns,
+) -> Result<Answer, String> {
+    let wait = Duration::from_nanos(patience.0.max(1_000_000));
+    let mut socket = TcpStream::connect_timeout(&addr, wait).map_err(|e| e.to_string())?;
+    socket.set_read_timeout(Some(wait)).map_err(|e| e.to_string())?;
+    let mut conn = Conn::new(tls).map_err(|e| e.to_string())?;
+    let deadline = now() + patience;
+    let mut buffer = vec![0u8; 16 * 1024];
+    while conn.secured() == Secured::Handshaking {
+        flush(&mut conn, &mut socket)?;
+        let count = read(&mut socket, &mut buffer)?;
+        if count == 0 {
+            return Err("the server closed the connection during the TLS handshake".into());
+        }
+        conn.receive_idle(&buffer[..count]).map_err(|e| e.to_string())?;
+    }
+    conn.begin();
+    conn.queue(request).map_err(|e| e.to_string())?;
+    flush(&mut conn, &mut socket)?;
+    let mut answer = Answer { status: 0, body: String::new() };
+    let mut body = Vec::new();
+    loop {
+        let count = read(&mut socket, &mut buffer)?;
+        if count == 0 {
+            conn.finish().map_err(|e| e.to_string())?;
+            break;
+        }
+        let fed = conn.receive(&buffer[..count], &mut |piece| match piece {
+            Piece::Head(head) => answer.status = head.status,
+            Piece::Body(bytes) => {
+                let room = ANSWER_BYTES_MAX.saturating_sub(body.len());
+                body.extend_from_slice(&bytes[..bytes.len().min(room)]);
+            }
+        });
+        if fed.map_err(|e| e.to_string())?.done {
+            break;
+        }
+        if now() > deadline {
+            return Err(format!("no end of the answer after {:.0} s", patience.as_secs()));
+        }
+    }
+    answer.body = String::from_utf8_lossy(&body).into_owned();
+    Ok(answer)
+}
+
+fn read(socket: &mut TcpStream, buffer: &mut [u8]) -> Result<usize, String> {
+    socket.read(buffer).map_err(|error| match error.kind() {
+        std::io::ErrorKind::WouldBlock => "no answer in time".to_string(),
+        _ => error.to_string(),
+    })
+}
+
+fn flush(conn: &mut Conn, socket: &mut TcpStream) -> Result<(), String> {
+    let bytes = conn.outgoing().to_vec();
+    socket.write_all(&bytes).map_err(|error| error.to_string())?;
+    conn.sent(bytes.len());
+    Ok(())
+}
+
+/// Model names in an answer of `/v1/models`, in order.
+pub fn model_names(body: &str) -> Vec<String> {
+    let value: serde_json::Value = serde_json::from_str(body).unwrap_or_default();
+    let list = value["data"].as_array().cloned().unwrap_or_default();
+    list.iter().filter_map(|model| model["id"].as_str().map(String::from)).collect()
+}
+
+/// Says what a refused probe means and what to do; `None` when the answer is well.
+pub fn explain(answer: &Answer, model: &str, models: &[String]) -> Option<String> {
+    let excerpt: String = answer.body.chars().take(300).collect();
+    let hint = match answer.status {
+        200..300 => return None,
+        401 | 403 => "the server wants another key: give --api-key or OPENAI_API_KEY".to_string(),
+        404 if !models.is_empty() && !models.iter().any(|name| name == model) => {
+            format!("the server has no model `{model}`; it has: {} (-m)", models.join(", "))
+        }
+        404 => "the path is not there: check --url, --endpoint and --endpoint-type".to_string(),
+        400 | 422 if answer.body.contains("stream_options") => {
+            "the server does not take `stream_options`: try --extra-inputs stream_options:null"
+                .to_string()
+        }
+        400 | 422 if answer.body.contains("max_completion_tokens") => {
+            "the server does not take `max_completion_tokens`: try --use-legacy-max-tokens".into()
+        }
+        _ => "see the server's answer; --no-preflight goes on without this probe".to_string(),
+    };
+    Some(format!("the server answered {} to a probe: {hint}\n  {excerpt}", answer.status))
+}
+
+/// A `GET` for the probe, with the run's own headers.
+pub fn get_request(path: &str, host: &str, headers: &[(String, String)]) -> Vec<u8> {
+    let mut text = format!("GET {path} HTTP/1.1\r\nHost: {host}\r\n");
+    for (name, value) in headers {
+        text.push_str(&format!("{name}: {value}\r\n"));
+    }
+    text.push_str("\r\n");
+    text.into_bytes()
+}
+
+/// Where a server lists its models, for a base path.
+pub fn models_path(base: &str) -> String {
+    endpoint::join(base, "/v1/models")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_names_what_to_do() {
+        let answer = |status, body: &str| Answer { status, body: body.into() };
+        let models = vec!["a".to_string(), "b".to_string()];
+        assert_eq!(explain(&answer(200, ""), "x", &models), None);
+        assert!(explain(&answer(401, ""), "x", &models).unwrap().contains("--api-key"));
+        assert!(explain(&answer(404, ""), "x", &models).unwrap().contains("it has: a, b"));
+        assert!(explain(&answer(404, ""), "a", &models).unwrap().contains("--endpoint"));
+        let told = explain(&answer(400, "bad stream_options"), "a", &models).unwrap();
+        assert!(told.contains("stream_options:null"));
+    }
+
+    #[test]
+    fn models_are_listed_in_order() {
+        assert_eq!(model_names(r#"{"data":[{"id":"m"},{"id":"n"}]}"#), ["m", "n"]);
+        assert!(model_names("<html>").is_empty());
+    }
+}

@@ -1,0 +1,172 @@
+//! The record thread: token counts, the records file, the metrics' columns; off the workers' cores.
+
+use super::files::RecordFiles;
+use crate::base::{Ns, now};
+use crate::config::TokenCount;
+use crate::engine::emptied;
+use crate::runtime::thread_cpu;
+use crate::stats::{
+    Accumulated, Accumulator, Buffers, Phase, Record, TokenCounts, TokenSource,
+};
+use crate::workload::Tokenizer;
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Batches waiting above which the client count of texts that the server has counted is skipped.
+const BACKLOG_MAX: usize = 64;
+/// Tokenizing texts that the server has counted may use this share of the thread's time.
+const SPARE_SHARE: f64 = 0.25;
+
+/// What the thread needs.
+pub struct RecordPlan {
+    /// Finished requests of all cores.
+    pub records: Receiver<Vec<Record>>,
+    /// Buffers back to each core.
+    pub buffers: Vec<Sender<Buffers>>,
+    /// Tokenizer for the client's counts.
+    pub tokenizer: Arc<Tokenizer>,
+    /// Whose counts to use.
+    pub token_count: TokenCount,
+    /// Metrics.
+    pub accumulator: Accumulator,
+    /// Files, when asked for.
+    pub files: RecordFiles,
+}
+
+/// What the thread has at the end.
+pub struct RecordOutcome {
+    /// Metrics.
+    pub accumulated: Accumulated,
+    /// Files to finish.
+    pub files: RecordFiles,
+    /// CPU time used, ns.
+    pub cpu_ns: u64,
+    /// Requests whose output our tokenizer did not count, because it would not have kept up.
+    pub uncounted: u64,
+    /// A fault of the files; the metrics are whole all the same.
+    pub fault: Option<String>,
+}
+
+/// Runs until every sender is gone.
+pub fn work(mut plan: RecordPlan) -> RecordOutcome {
+    let mut counter = Counter { spent: Ns::ZERO, since: now(), uncounted: 0 };
+    let mut fault = None;
+    loop {
+        let batch = match plan.records.recv_timeout(Duration::from_millis(200)) {
+            Ok(batch) => batch,
+            Err(RecvTimeoutError::Timeout) => continue,
+            Err(RecvTimeoutError::Disconnected) => break,
+        };
+        let busy = plan.records.len() > BACKLOG_MAX;
+        for mut record in batch {
+            let tokens = counter.count(&record, &plan, busy);
+            record.tokens = tokens;
+            plan.accumulator.push(&record);
+            if fault.is_none()
+                && let Err(error) = plan.files.write(&record, &plan.accumulator)
+            {
+                fault = Some(error);
+            }
+            let core = usize::from(record.core);
+            if let Some(back) = plan.buffers.get(core) {
+                // A full or closed way back only means one allocation more.
+                let _ = back.try_send(emptied(record.buffers));
+            }
+        }
+    }
+    let cpu = thread_cpu();
+    RecordOutcome {
+        accumulated: plan.accumulator.finish(),
+        files: plan.files,
+        cpu_ns: cpu.user_ns + cpu.system_ns,
+        uncounted: counter.uncounted,
+        fault,
+    }
+}
+
+struct Counter {
+    spent: Ns,
+    since: Ns,
+    uncounted: u64,
+}
+
+impl Counter {
+    /// Counts by the rules of `--token-count`: never the asked length.
+    fn count(&mut self, record: &Record, plan: &RecordPlan, busy: bool) -> TokenCounts {
+        let mut tokens = TokenCounts { client_input: record.requested_input, ..Default::default() };
+        let usage = &record.usage;
+        let server = plan.token_count != TokenCount::Client;
+        let client = plan.token_count != TokenCount::Server;
+        let known = server && usage.completion.is_some();
+        let wanted = client && record.phase == Phase::Profiling || !known && client;
+        if wanted && (!known || !busy && self.has_spare_time()) {
+            let began = now();
+            let reasoning = count_text(&plan.tokenizer, &record.buffers.reasoning);
+            let answer = count_text(&plan.tokenizer, &record.buffers.answer);
+            self.spent = self.spent + now().saturating_since(began);
+            tokens.client_reasoning = Some(reasoning);
+            tokens.client_output = Some(reasoning + answer);
+        } else if wanted {
+            self.uncounted += 1;
+        }
+        if known {
+            let reasoning = usage.reasoning.unwrap_or(0);
+            tokens.reasoning = usage.reasoning;
+            tokens.output = usage.completion.map(|all| all.saturating_sub(reasoning));
+            tokens.output_source = TokenSource::Server;
+        } else if let (Some(all), Some(reasoning)) = (tokens.client_output, tokens.client_reasoning)
+        {
+            tokens.output = Some(all - reasoning);
+            tokens.reasoning = (reasoning > 0).then_some(reasoning);
+            tokens.output_source = TokenSource::Client;
+        }
+        let by_server = usage.prompt.filter(|_| plan.token_count == TokenCount::Server);
+        tokens.input = by_server.or(record.requested_input);
+        tokens.input_source = match by_server {
+            Some(_) => TokenSource::Server,
+            None => TokenSource::Client,
+        };
+        tokens
+    }
+
+    /// Counting again what the server has counted is a check, and must not hold the thread up.
+    fn has_spare_time(&self) -> bool {
+        let passed = now().saturating_since(self.since).as_secs();
+        self.spent.as_secs() < 0.05 + passed * SPARE_SHARE
+    }
+}
+
+/// Tokens of a text that is the inside of a JSON string.
+fn count_text(tokenizer: &Tokenizer, escaped: &[u8]) -> u32 {
+    if escaped.is_empty() {
+        return 0;
+    }
+    let text = unescape(escaped);
+    u32::try_from(tokenizer.count(&text)).unwrap_or(u32::MAX)
+}
+
+/// The text of the inside of a JSON string; what is no JSON is taken as it is.
+pub fn unescape(escaped: &[u8]) -> String {
+    if !escaped.contains(&b'\\') {
+        return String::from_utf8_lossy(escaped).into_owned();
+    }
+    let mut quoted = Vec::with_capacity(escaped.len() + 2);
+    quoted.push(b'"');
+    quoted.extend_from_slice(escaped);
+    quoted.push(b'"');
+    serde_json::from_slice(&quoted)
+        .unwrap_or_else(|_| String::from_utf8_lossy(escaped).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn escapes_that_two_events_share_become_one_character() {
+        assert_eq!(unescape(br"a\ud83d\ude00\n"), "a😀\n");
+        assert_eq!(unescape(b"plain"), "plain");
+        assert_eq!(unescape(br"\x"), r"\x");
+    }
+}

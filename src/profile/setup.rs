@@ -1,0 +1,206 @@
+//! From a checked configuration to what the cores need: targets, tokenizer, bodies, pace.
+
+use super::payload::{Builder, Payloads};
+use crate::base::{Ns, limits};
+use crate::config::{Api, Config, Cores, Load, Url};
+use crate::endpoint;
+use crate::engine::{PaceOptions, Target};
+use crate::http::{Template, TlsClient, TlsOptions};
+use crate::runtime;
+use crate::schedule::{Law, due_times};
+use crate::workload::{PromptSource, Tokenizer};
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::sync::Arc;
+
+/// The address of a url, resolved once.
+pub fn resolve(url: &Url) -> Result<SocketAddr, String> {
+    let mut found = (url.host.as_str(), url.port)
+        .to_socket_addrs()
+        .map_err(|error| format!("--url {}: `{}` is not found: {error}", url.origin(), url.host))?;
+    found.next().ok_or_else(|| format!("--url {}: no address", url.origin()))
+}
+
+/// Headers of every request, in the order of the wire.
+pub fn headers(config: &Config) -> Vec<(String, String)> {
+    let accept = if config.streaming { "text/event-stream" } else { "application/json" };
+    let given = |name: &str| config.headers.iter().any(|(other, _)| other.eq_ignore_ascii_case(name));
+    let mut all = Vec::new();
+    let mut add = |name: &str, value: String| {
+        if !given(name) {
+            all.push((name.to_string(), value));
+        }
+    };
+    add("User-Agent", format!("tokenring/{}", env!("CARGO_PKG_VERSION")));
+    add("Accept", accept.to_string());
+    add("Accept-Encoding", "identity".to_string());
+    add("Content-Type", "application/json".to_string());
+    if let Some(key) = &config.api_key {
+        add("Authorization", format!("Bearer {key}"));
+    }
+    all.extend(config.headers.iter().cloned());
+    all
+}
+
+/// Path and query of a url's requests.
+pub fn path(config: &Config, url: &Url, model: &str) -> String {
+    let path = match &config.path {
+        Some(path) if path.is_empty() => String::new(),
+        Some(path) => format!("/{}", path.trim_start_matches('/')),
+        None => endpoint::path(config.api, config.streaming, model),
+    };
+    let joined = endpoint::join(&url.base, &path);
+    let joined = if joined.is_empty() { "/".to_string() } else { joined };
+    format!("{joined}{}", url.query)
+}
+
+/// The targets, in the order of the urls.
+pub fn targets(config: &Config, model: &str) -> Result<Vec<Target>, String> {
+    let options = TlsOptions { ca: config.tls_ca.clone(), insecure: config.tls_insecure };
+    config
+        .urls
+        .iter()
+        .map(|url| {
+            let tls = match url.tls {
+                true => Some(TlsClient::new(&url.host, &options).map_err(|e| e.to_string())?),
+                false => None,
+            };
+            let path = path(config, url, model);
+            let template = Template::new(&path, &url.authority(), &headers(config))
+                .map_err(|error| format!("--header: {error}"))?;
+            Ok(Target { addr: resolve(url)?, tls, template })
+        })
+        .collect()
+}
+
+/// Streams that the load can have in flight, as far as it says.
+pub fn streams(load: Load) -> u32 {
+    match load {
+        Load::Concurrency(count) => count,
+        Load::Constant { cap, .. } | Load::Poisson { cap, .. } => cap.unwrap_or(256),
+    }
+}
+
+/// The CPUs of the workers.
+pub fn cores(config: &Config) -> Result<Vec<usize>, String> {
+    match &config.cores {
+        Cores::Auto => Ok(runtime::choose(streams(config.load) as usize, config.workers_max)),
+        Cores::Count(count) => {
+            runtime::cpu_list(*count).map_err(|text| format!("--cores {count}: {text}"))
+        }
+        Cores::List(list) => {
+            let usable = runtime::usable();
+            match list.iter().find(|cpu| !usable.contains(cpu)) {
+                Some(cpu) => Err(format!("--cores: CPU {cpu} is not usable; usable: {usable:?}")),
+                None => Ok(list.clone()),
+            }
+        }
+    }
+}
+
+/// The pace: laws become due times, all of them known before the start.
+pub fn pace(config: &Config, cores: usize) -> Result<PaceOptions, String> {
+    let (law, cap) = match config.load {
+        Load::Concurrency(_) => (None, None),
+        Load::Constant { rate_per_s, cap } => (Some(Law::Constant { rate_per_s }), cap),
+        Load::Poisson { rate_per_s, cap } => {
+            (Some(Law::Poisson { rate_per_s, seed: config.seed }), cap)
+        }
+    };
+    let count = config.request_count;
+    let due = match law {
+        None => None,
+        Some(law) => {
+            let all = count.map(|count| count + config.warmup_count);
+            // With a duration the schedule reaches a warm-up's length further.
+            let span = config.duration.map(|duration| {
+                duration + Ns::from_secs_f64(config.warmup_count as f64 / law.rate_per_s().max(1e-9))
+                    + Ns::from_ms(1_000)
+            });
+            Some(due_times(law, all, span).map_err(|error| format!("--request-rate: {error}"))?)
+        }
+    };
+    Ok(PaceOptions {
+        warmup: config.warmup_count,
+        count,
+        due,
+        cap,
+        duration: config.duration,
+        grace: config.grace,
+        cores: u32::try_from(cores).unwrap_or(1),
+    })
+}
+
+/// The slots of each core in a closed loop: they differ by one at most and add up exactly.
+pub fn shares(total: usize, cores: usize) -> Vec<usize> {
+    (0..cores).map(|core| total / cores + usize::from(core < total % cores)).collect()
+}
+
+/// Checks that files and ports suffice, and raises the soft limit of files.
+pub fn check_limits(config: &Config) -> Result<(), String> {
+    let streams = u64::from(streams(config.load));
+    let limits = runtime::raise_fds();
+    // Two per connection while a wait for writability holds a copy, and the program's own.
+    let needed = streams + 128;
+    if limits.soft < needed {
+        return Err(format!(
+            "--concurrency {streams}: {needed} open files needed, the limit is {} (ulimit -n)",
+            limits.soft
+        ));
+    }
+    let (first, last) = runtime::port_range();
+    let ports = u64::from(last.saturating_sub(first)) + 1;
+    let per_url = streams.div_ceil(config.urls.len().max(1) as u64);
+    if per_url > ports {
+        return Err(format!(
+            "--concurrency {streams}: {per_url} ports needed towards one url, there are {ports} \
+             (net.ipv4.ip_local_port_range)"
+        ));
+    }
+    Ok(())
+}
+
+/// The request bodies of a run.
+pub fn payloads(
+    config: &Arc<Config>,
+    model: &str,
+    tokenizer: &Arc<Tokenizer>,
+    pace: &PaceOptions,
+) -> Payloads {
+    let prompts = PromptSource::new(tokenizer.clone(), config.seed);
+    let builder = Builder::new(config.clone(), model.to_string(), prompts);
+    let scheduled = pace.due.as_ref().map(|due| due.len() as u64);
+    let total = pace.count.map(|count| count + pace.warmup).or(scheduled);
+    Payloads::new(builder, total)
+}
+
+/// Connections to open before the start.
+pub fn connections(config: &Config) -> usize {
+    let wanted = streams(config.load) as usize;
+    let requests = config.request_count.map_or(usize::MAX, |count| {
+        usize::try_from(count + config.warmup_count).unwrap_or(usize::MAX)
+    });
+    match config.load {
+        Load::Concurrency(_) => wanted.min(requests).min(limits::CONCURRENCY_MAX as usize),
+        // An open loop without a cap opens as it goes; a few are ready.
+        _ => wanted.min(requests).min(64),
+    }
+}
+
+/// True for endpoints whose streams end by `[DONE]`.
+pub fn is_openai(api: Api) -> bool {
+    matches!(api, Api::Chat | Api::Completions)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_add_up_and_differ_by_one_at_most() {
+        for (total, cores) in [(100, 3), (1, 4), (0, 2), (64, 1)] {
+            let shares = shares(total, cores);
+            assert_eq!(shares.iter().sum::<usize>(), total);
+            assert!(shares.iter().max().unwrap() - shares.iter().min().unwrap() <= 1);
+        }
+    }
+}
