@@ -51,7 +51,11 @@ fn openai(api: Api, spec: &BodySpec<'_>) -> Map<String, Value> {
     members.insert("stream".into(), spec.streaming.into());
     if let Some(count) = spec.max_tokens {
         let legacy = !chat || spec.legacy_max_tokens;
-        let key = if legacy { "max_tokens" } else { "max_completion_tokens" };
+        let key = if legacy {
+            "max_tokens"
+        } else {
+            "max_completion_tokens"
+        };
         members.insert(key.into(), count.into());
     }
     if spec.streaming {

@@ -55,10 +55,16 @@ pub use body::{BodySpec, body, join, path};
 /// Cost: about 100 ns for a chat event of 250 bytes.
 pub fn read_event<'a>(api: Api, name: &[u8], data: &'a [u8]) -> Part<'a> {
     if data.trim_ascii() == b"[DONE]" {
-        return Part { done: true, ..Part::default() };
+        return Part {
+            done: true,
+            ..Part::default()
+        };
     }
     if name == b"error" {
-        return Part { error: Some(shapes::error_event(data)), ..Part::default() };
+        return Part {
+            error: Some(shapes::error_event(data)),
+            ..Part::default()
+        };
     }
     read(api, data).unwrap_or_else(|reason| Part {
         error: Some(ErrorPart {
@@ -92,7 +98,9 @@ mod tests {
     }
 
     fn answer(part: &Part<'_>) -> Option<String> {
-        part.answer.as_ref().map(|text| String::from_utf8_lossy(text).into_owned())
+        part.answer
+            .as_ref()
+            .map(|text| String::from_utf8_lossy(text).into_owned())
     }
 
     #[test]
@@ -139,10 +147,18 @@ mod tests {
     fn errors_inside_a_stream_keep_code_name_and_message() {
         let error = |data| chat(data).error.unwrap();
         let told = error(r#"{"error":{"message":"engine died","code":500}}"#);
-        assert_eq!((told.code, told.message.as_str()), (Some(500), "engine died"));
+        assert_eq!(
+            (told.code, told.message.as_str()),
+            (Some(500), "engine died")
+        );
         let told = error(r#"{"error":"oom","error_type":"generation"}"#);
-        assert_eq!((told.name.as_deref(), told.message.as_str()), (Some("generation"), "oom"));
-        let told = read_event(Api::Chat, b"error", br#"{"message":"x"}"#).error.unwrap();
+        assert_eq!(
+            (told.name.as_deref(), told.message.as_str()),
+            (Some("generation"), "oom")
+        );
+        let told = read_event(Api::Chat, b"error", br#"{"message":"x"}"#)
+            .error
+            .unwrap();
         assert_eq!(told.message, "x");
         assert!(chat(r#"{"error":null,"choices":[]}"#).error.is_none());
         assert!(chat("not json").error.is_some());

@@ -14,7 +14,10 @@ fn escaped(text: &str) -> Option<Cow<'static, [u8]>> {
 }
 
 pub(super) fn from_value(api: Api, value: &Value) -> Part<'static> {
-    let mut part = Part { usage: usage_value(&value["usage"]), ..Part::default() };
+    let mut part = Part {
+        usage: usage_value(&value["usage"]),
+        ..Part::default()
+    };
     if !value["error"].is_null() {
         part.error = Some(error(value));
         return part;
@@ -31,8 +34,13 @@ pub(super) fn from_value(api: Api, value: &Value) -> Part<'static> {
         if let Some(content) = text("content") {
             part.answer = Some(content);
         }
-        part.reasoning = text("reasoning_content").or_else(|| text("reasoning")).or(part.reasoning);
-        let calls = delta["tool_calls"].as_array().map(Vec::as_slice).unwrap_or_default();
+        part.reasoning = text("reasoning_content")
+            .or_else(|| text("reasoning"))
+            .or(part.reasoning);
+        let calls = delta["tool_calls"]
+            .as_array()
+            .map(Vec::as_slice)
+            .unwrap_or_default();
         let joined: String = calls.iter().map(tool_call).collect();
         part.tool_call = escaped(&joined).or(part.tool_call);
     }
@@ -56,7 +64,11 @@ fn error(value: &Value) -> ErrorPart {
         .or_else(|| text(&inner["message"]))
         .or_else(|| text(&value["message"]))
         .unwrap_or_else(|| inner.to_string());
-    ErrorPart { code, name: text(&inner["type"]).or_else(|| text(&value["error_type"])), message }
+    ErrorPart {
+        code,
+        name: text(&inner["type"]).or_else(|| text(&value["error_type"])),
+        message,
+    }
 }
 
 /// The data of an event named `error`.
@@ -82,16 +94,18 @@ fn usage_value(value: &Value) -> Option<Usage> {
     }
     let number = |value: &Value| value.as_u64().and_then(|n| u32::try_from(n).ok());
     let first = |keys: [&str; 2]| keys.iter().find_map(|key| number(&value[*key]));
-    let detail = |groups: [&str; 2], key: &str| {
-        groups.iter().find_map(|group| number(&value[*group][key]))
-    };
+    let detail =
+        |groups: [&str; 2], key: &str| groups.iter().find_map(|group| number(&value[*group][key]));
     let output = ["completion_tokens_details", "output_tokens_details"];
     let usage = Usage {
         prompt: first(["prompt_tokens", "input_tokens"]),
         completion: first(["completion_tokens", "output_tokens"]),
         total: number(&value["total_tokens"]),
         reasoning: detail(output, "reasoning_tokens"),
-        cache_read: detail(["prompt_tokens_details", "input_tokens_details"], "cached_tokens"),
+        cache_read: detail(
+            ["prompt_tokens_details", "input_tokens_details"],
+            "cached_tokens",
+        ),
         accepted_prediction: detail(output, "accepted_prediction_tokens"),
         rejected_prediction: detail(output, "rejected_prediction_tokens"),
     };

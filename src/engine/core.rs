@@ -98,7 +98,10 @@ fn failed_output(text: String) -> CoreOutput {
 impl Core {
     fn new(plan: CorePlan, driver: &Driver, pinned: bool) -> Result<(Core, String), String> {
         let wish = plan.ring && *driver == Driver::Uring;
-        let options = |ring| ReactorOptions { ring, batch: plan.batch };
+        let options = |ring| ReactorOptions {
+            ring,
+            batch: plan.batch,
+        };
         let (reactor, why) = match Reactor::new(options(wish)) {
             Ok(reactor) => (reactor, None),
             Err(reason) if wish => (Reactor::new(options(false))?, Some(reason)),
@@ -112,7 +115,10 @@ impl Core {
         if let Some(reason) = reason {
             path = format!("{path} ({reason})");
         }
-        let report = CoreReport { cpu: plan.cpu.filter(|_| pinned), ..CoreReport::default() };
+        let report = CoreReport {
+            cpu: plan.cpu.filter(|_| pinned),
+            ..CoreReport::default()
+        };
         let idle = vec![Vec::new(); plan.targets.len()];
         let core = Core {
             plan,
@@ -225,13 +231,24 @@ impl Core {
             }
             let at = now();
             match self.plan.pace.claim(at, self.plan.core) {
-                Claim::Take { index, due, phase, granted } => {
+                Claim::Take {
+                    index,
+                    due,
+                    phase,
+                    granted,
+                } => {
                     let due = match due {
                         Some(due) => due,
                         None => self.free_slots.pop_front().unwrap_or(at),
                     };
                     let slot = granted.unwrap_or(due);
-                    self.start(Record { index, due, slot, phase, ..Record::default() });
+                    self.start(Record {
+                        index,
+                        due,
+                        slot,
+                        phase,
+                        ..Record::default()
+                    });
                 }
                 Claim::NotBefore(time) => return Some(time),
                 Claim::Full => return Some(at + SLOT_POLL),
@@ -265,7 +282,10 @@ impl Core {
 
     fn put_on_line(&mut self, target: usize, flight: Box<Flight>) {
         while let Some(token) = self.idle[target].pop() {
-            if self.line(token).is_some_and(|line| matches!(line.doing, Doing::Idle)) {
+            if self
+                .line(token)
+                .is_some_and(|line| matches!(line.doing, Doing::Idle))
+            {
                 return self.send(token, flight);
             }
         }
@@ -307,11 +327,14 @@ impl Core {
     /// Deadlines come nearly in order, since each kind has one length: an insertion near the end.
     fn add_deadline(&mut self, at: Ns, token: Token, serial: u64) {
         let place = self.deadlines.iter().rposition(|&(other, ..)| other <= at);
-        self.deadlines.insert(place.map_or(0, |place| place + 1), (at, token, serial));
+        self.deadlines
+            .insert(place.map_or(0, |place| place + 1), (at, token, serial));
     }
 
     fn line(&mut self, token: Token) -> Option<&mut Line> {
-        self.lines.get_mut(token.slot as usize).filter(|line| line.token == token)
+        self.lines
+            .get_mut(token.slot as usize)
+            .filter(|line| line.token == token)
     }
 
     fn take_events(&mut self) {
@@ -330,7 +353,9 @@ impl Core {
 
     fn on_connected(&mut self, token: Token, result: io::Result<()>) {
         let at = now();
-        let Some(line) = self.lines.get_mut(token.slot as usize) else { return };
+        let Some(line) = self.lines.get_mut(token.slot as usize) else {
+            return;
+        };
         if line.token != token {
             return;
         }
@@ -380,7 +405,9 @@ impl Core {
     }
 
     fn send(&mut self, token: Token, mut flight: Box<Flight>) {
-        let Some(line) = self.lines.get_mut(token.slot as usize) else { return };
+        let Some(line) = self.lines.get_mut(token.slot as usize) else {
+            return;
+        };
         let Some(conn) = &mut line.conn else { return };
         let request = self.plan.requests.get(flight.record.index);
         self.request.clear();
@@ -416,8 +443,12 @@ impl Core {
 
     /// Sends what a connection has queued, as far as it goes.
     fn write(&mut self, token: Token) {
-        let Some(line) = self.lines.get_mut(token.slot as usize) else { return };
-        let (Some(conn), true) = (&mut line.conn, line.token == token) else { return };
+        let Some(line) = self.lines.get_mut(token.slot as usize) else {
+            return;
+        };
+        let (Some(conn), true) = (&mut line.conn, line.token == token) else {
+            return;
+        };
         while !conn.outgoing().is_empty() {
             match self.reactor.send(token, conn.outgoing()) {
                 Ok(count) => conn.sent(count),
@@ -438,13 +469,22 @@ impl Core {
 
     fn on_bytes(&mut self, chunk: &Chunk) {
         let token = chunk.token;
-        let Some(line) = self.lines.get_mut(token.slot as usize) else { return };
-        let (Some(conn), true) = (&mut line.conn, line.token == token) else { return };
+        let Some(line) = self.lines.get_mut(token.slot as usize) else {
+            return;
+        };
+        let (Some(conn), true) = (&mut line.conn, line.token == token) else {
+            return;
+        };
         let bytes = self.reactor.bytes(chunk);
         self.recorder.reads_count += 1;
         self.recorder.stamped_reads_count += u64::from(chunk.stamped);
-        self.recorder.receive_lag.record(chunk.seen.saturating_since(chunk.at).0);
-        let Some(flight) = &mut line.flight.as_mut().filter(|_| matches!(line.doing, Doing::Busy))
+        self.recorder
+            .receive_lag
+            .record(chunk.seen.saturating_since(chunk.at).0);
+        let Some(flight) = &mut line
+            .flight
+            .as_mut()
+            .filter(|_| matches!(line.doing, Doing::Busy))
         else {
             let quiet = conn.receive_idle(bytes);
             return match quiet {
@@ -487,7 +527,9 @@ impl Core {
 
     fn complete(&mut self, token: Token, at: Ns, clean: bool) {
         let Some(line) = self.line(token) else { return };
-        let Some(mut flight) = line.flight.take() else { return };
+        let Some(mut flight) = line.flight.take() else {
+            return;
+        };
         let reusable = clean && line.conn.as_ref().is_some_and(Conn::keeps_alive);
         let target = line.target;
         line.doing = if reusable { Doing::Idle } else { Doing::Closed };
@@ -508,7 +550,9 @@ impl Core {
         let whole = error.is_none() && line.conn.as_mut().is_some_and(|c| c.finish().is_ok());
         let busy = matches!(line.doing, Doing::Busy);
         let target = line.target;
-        let Some(mut flight) = self.drop_line(token) else { return };
+        let Some(mut flight) = self.drop_line(token) else {
+            return;
+        };
         if busy && (whole && started || flight.is_complete()) {
             flight.complete(at);
         } else if busy && !started && reused && flight.record.attempt == 0 {
@@ -537,7 +581,11 @@ impl Core {
     fn retry(&mut self, target: usize, flight: Box<Flight>, start: Ns) {
         self.connect(target, None);
         self.opening -= 1;
-        let line = self.lines.iter_mut().rev().find(|line| line.serial == self.serial);
+        let line = self
+            .lines
+            .iter_mut()
+            .rev()
+            .find(|line| line.serial == self.serial);
         if let Some(line) = line {
             line.flight = Some(flight);
             if let Some(flight) = &mut line.flight {
@@ -585,7 +633,10 @@ impl Core {
                 .lines
                 .get(token.slot as usize)
                 .is_some_and(|line| line.token == token && line.serial == serial)
-                && !matches!(self.lines[token.slot as usize].doing, Doing::Idle | Doing::Closed);
+                && !matches!(
+                    self.lines[token.slot as usize].doing,
+                    Doing::Idle | Doing::Closed
+                );
             if live && deadline > at {
                 return;
             }
@@ -626,7 +677,9 @@ impl Core {
             self.free_slots.push_back(at);
         }
         let record = std::mem::take(&mut flight.record);
-        self.plan.pace.ended(at, record.failure.is_some(), u64::from(record.events_count));
+        self.plan
+            .pace
+            .ended(at, record.failure.is_some(), u64::from(record.events_count));
         self.learn(&record);
         self.spare.push(flight);
         self.batch.push(record);
@@ -638,8 +691,16 @@ impl Core {
     /// Follows what answers look like, and sets the batch wait by it.
     #[expect(clippy::cast_precision_loss, reason = "an estimate")]
     fn learn(&mut self, record: &Record) {
-        let (Some(first), Some(last)) = (record.first_content, record.last_content) else { return };
-        let blend = |old: f64, new: f64| if old == 0.0 { new } else { old * 0.9 + new * 0.1 };
+        let (Some(first), Some(last)) = (record.first_content, record.last_content) else {
+            return;
+        };
+        let blend = |old: f64, new: f64| {
+            if old == 0.0 {
+                new
+            } else {
+                old * 0.9 + new * 0.1
+            }
+        };
         let latency = last.saturating_since(record.start).0 as f64;
         self.typical_latency = blend(self.typical_latency, latency);
         if record.events_count > 1 {
@@ -662,7 +723,8 @@ impl Core {
         let old = at.saturating_since(self.batch_since) >= BATCH_AGE;
         if !self.batch.is_empty() && (all || old) {
             let empty = Vec::with_capacity(BATCH_RECORDS);
-            self.waiting.push_back(std::mem::replace(&mut self.batch, empty));
+            self.waiting
+                .push_back(std::mem::replace(&mut self.batch, empty));
             self.batch_since = at;
         }
         while let Some(batch) = self.waiting.pop_front() {

@@ -193,8 +193,14 @@ impl Flight {
         }
         let stage = self.stage();
         let name = name.to_string();
-        self.record.failure =
-            Some(Box::new(Failure { kind, stage, code, name, message, after }));
+        self.record.failure = Some(Box::new(Failure {
+            kind,
+            stage,
+            code,
+            name,
+            message,
+            after,
+        }));
     }
 
     fn stage(&self) -> Stage {
@@ -256,7 +262,11 @@ impl Flight {
         let body = std::mem::take(&mut self.body);
         match endpoint::read_body(self.api, &body) {
             Err(text) => {
-                let name = if self.streaming { "content_type" } else { "invalid_body" };
+                let name = if self.streaming {
+                    "content_type"
+                } else {
+                    "invalid_body"
+                };
                 self.fail(FailureKind::Stream, 0, name, text);
             }
             Ok(part) if self.streaming && part.error.is_none() => {

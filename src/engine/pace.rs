@@ -180,12 +180,12 @@ impl Pace {
     /// Claims the next request for a core that has a slot of its own (closed loop) or asks for a
     /// global one (open loop).
     pub fn claim(&self, at: Ns, core: u16) -> Claim {
-        let Some(start) = self.started() else { return Claim::Full };
+        let Some(start) = self.started() else {
+            return Claim::Full;
+        };
         loop {
             let index = self.next.load(Ordering::Acquire);
-            if self.total().is_some_and(|total| index >= total)
-                || self.stopping(at) != Stop::Run
-            {
+            if self.total().is_some_and(|total| index >= total) || self.stopping(at) != Stop::Run {
                 return Claim::Finished;
             }
             let measured = index >= self.options.warmup;
@@ -208,7 +208,9 @@ impl Pace {
                     return Claim::NotBefore(due_here);
                 }
             }
-            let Some(granted) = self.take_slot(due.is_some(), at, due) else { return Claim::Full };
+            let Some(granted) = self.take_slot(due.is_some(), at, due) else {
+                return Claim::Full;
+            };
             if self
                 .next
                 .compare_exchange(index, index + 1, Ordering::AcqRel, Ordering::Acquire)
@@ -220,23 +222,42 @@ impl Pace {
             if measured {
                 self.note_measurement(at);
             }
-            let phase = if measured { Phase::Profiling } else { Phase::Warmup };
-            return Claim::Take { index, due, phase, granted };
+            let phase = if measured {
+                Phase::Profiling
+            } else {
+                Phase::Warmup
+            };
+            return Claim::Take {
+                index,
+                due,
+                phase,
+                granted,
+            };
         }
     }
 
     /// Which core wakes for a due time: one at the time itself, the others as its stand-ins.
     fn patience(&self, index: u64, core: u16) -> Ns {
         let cores = u64::from(self.options.cores.max(1));
-        if index % cores == u64::from(core) % cores { Ns::ZERO } else { Ns(300_000) }
+        if index % cores == u64::from(core) % cores {
+            Ns::ZERO
+        } else {
+            Ns(300_000)
+        }
     }
 
     /// `Some(time)` when a slot was granted; the inner value when it had been waited for.
     fn take_slot(&self, open_loop: bool, at: Ns, due: Option<Ns>) -> Option<Option<Ns>> {
-        let cap = if open_loop { self.options.cap.unwrap_or(u32::MAX) } else { u32::MAX };
+        let cap = if open_loop {
+            self.options.cap.unwrap_or(u32::MAX)
+        } else {
+            u32::MAX
+        };
         let before = self
             .in_flight
-            .fetch_update(Ordering::AcqRel, Ordering::Acquire, |n| (n < cap).then_some(n + 1));
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, |n| {
+                (n < cap).then_some(n + 1)
+            });
         before.ok()?;
         let freed = Ns(self.last_freed.load(Ordering::Acquire));
         let waited = cap != u32::MAX && due.is_some_and(|due| freed > due);
@@ -274,7 +295,8 @@ impl Pace {
 
     /// Milliseconds since the start, for messages.
     pub fn elapsed(&self) -> Ns {
-        self.started().map_or(Ns::ZERO, |start| now().saturating_since(start))
+        self.started()
+            .map_or(Ns::ZERO, |start| now().saturating_since(start))
     }
 }
 
@@ -297,7 +319,11 @@ mod tests {
 
     #[test]
     fn the_budget_is_exact_over_cores_that_race() {
-        let pace = pace(PaceOptions { count: Some(10_000), cores: 4, ..Default::default() });
+        let pace = pace(PaceOptions {
+            count: Some(10_000),
+            cores: 4,
+            ..Default::default()
+        });
         let taken: Vec<Vec<u64>> = std::thread::scope(|scope| {
             let workers: Vec<_> = (0..4u16)
                 .map(|core| {
@@ -312,7 +338,10 @@ mod tests {
                     })
                 })
                 .collect();
-            workers.into_iter().map(|worker| worker.join().unwrap()).collect()
+            workers
+                .into_iter()
+                .map(|worker| worker.join().unwrap())
+                .collect()
         });
         let mut all: Vec<u64> = taken.concat();
         all.sort_unstable();
@@ -333,14 +362,27 @@ mod tests {
         assert_eq!(index(pace.claim(Ns(1_000), 0)), Some(0));
         assert_eq!(pace.claim(Ns(1_200), 0), Claim::Full);
         pace.ended(Ns(9_000), false, 0);
-        let Claim::Take { index, due, granted, .. } = pace.claim(Ns(10_000), 0) else { panic!() };
+        let Claim::Take {
+            index,
+            due,
+            granted,
+            ..
+        } = pace.claim(Ns(10_000), 0)
+        else {
+            panic!()
+        };
         assert_eq!((index, due, granted), (1, Some(Ns(1_100)), Some(Ns(9_000))));
         assert_eq!(pace.claim(Ns(20_000), 0), Claim::NotBefore(Ns(5_001_000)));
     }
 
     #[test]
     fn warm_up_hands_over_with_the_first_slot_that_frees() {
-        let pace = pace(PaceOptions { warmup: 2, count: Some(2), cores: 1, ..Default::default() });
+        let pace = pace(PaceOptions {
+            warmup: 2,
+            count: Some(2),
+            cores: 1,
+            ..Default::default()
+        });
         let phase = |claim| match claim {
             Claim::Take { phase, .. } => Some(phase),
             _ => None,

@@ -115,7 +115,14 @@ impl Conn {
                 tls.decrypt(bytes, &mut self.plain)?;
                 tls.encrypt(&[], &mut self.out)?;
                 let fed = self.decoder.feed(&self.plain, sink)?;
-                Fed { used: if fed.used == self.plain.len() { bytes.len() } else { 0 }, ..fed }
+                Fed {
+                    used: if fed.used == self.plain.len() {
+                        bytes.len()
+                    } else {
+                        0
+                    },
+                    ..fed
+                }
             }
             None => self.decoder.feed(bytes, sink)?,
         };

@@ -7,7 +7,9 @@ const ID_BYTES: usize = 36;
 
 /// A header that cannot be sent.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
-#[error("header `{0}` has a character that HTTP does not allow; remove line ends and control codes")]
+#[error(
+    "header `{0}` has a character that HTTP does not allow; remove line ends and control codes"
+)]
 pub struct HeaderError(pub String);
 
 /// The head of a target's requests, up to the value of `Content-Length`.
@@ -43,7 +45,10 @@ impl Template {
         let id_at = head.len();
         head.push_str(&"0".repeat(ID_BYTES));
         head.push_str("\r\nContent-Length: ");
-        Ok(Template { head: head.into_bytes(), id_at })
+        Ok(Template {
+            head: head.into_bytes(),
+            id_at,
+        })
     }
 
     /// Appends a whole request to `out`. Cost: two copies.
@@ -110,7 +115,10 @@ mod tests {
     fn a_header_that_would_split_the_request_is_refused() {
         for (name, value) in [("A", "b\r\nC: d"), ("A b", "c"), ("", "x"), ("A", "\0")] {
             let headers = [(name.to_string(), value.to_string())];
-            assert!(Template::new("/", "h", &headers).is_err(), "{name:?}: {value:?}");
+            assert!(
+                Template::new("/", "h", &headers).is_err(),
+                "{name:?}: {value:?}"
+            );
         }
         assert!(Template::new("/a b", "h", &[]).is_err());
     }

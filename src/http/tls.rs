@@ -47,8 +47,8 @@ pub struct TlsClient {
 impl TlsClient {
     /// A client for `host` (a name, or an address without brackets, which sends no SNI).
     pub fn new(host: &str, options: &TlsOptions) -> Result<TlsClient, TlsError> {
-        let name = ServerName::try_from(host.to_string())
-            .map_err(|_| TlsError::Name(host.to_string()))?;
+        let name =
+            ServerName::try_from(host.to_string()).map_err(|_| TlsError::Name(host.to_string()))?;
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let builder = rustls::ClientConfig::builder_with_provider(provider.clone())
             .with_safe_default_protocol_versions()?;
@@ -58,16 +58,23 @@ impl TlsClient {
                 .with_custom_certificate_verifier(Arc::new(insecure::Anything(provider)))
                 .with_no_client_auth()
         } else {
-            builder.with_root_certificates(roots(options)?).with_no_client_auth()
+            builder
+                .with_root_certificates(roots(options)?)
+                .with_no_client_auth()
         };
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
-        Ok(TlsClient { config: Arc::new(config), name })
+        Ok(TlsClient {
+            config: Arc::new(config),
+            name,
+        })
     }
 
     /// A new session.
     pub(super) fn session(&self) -> Result<Session, TlsError> {
         let inner = rustls::ClientConnection::new(self.config.clone(), self.name.clone())?;
-        Ok(Session { inner: Box::new(inner) })
+        Ok(Session {
+            inner: Box::new(inner),
+        })
     }
 }
 
@@ -77,7 +84,10 @@ fn roots(options: &TlsOptions) -> Result<rustls::RootCertStore, TlsError> {
     // The machine's own roots are welcome, and no reason to stop where they are missing.
     roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
     if let Some(path) = &options.ca {
-        let fail = |reason: String| TlsError::Ca { path: path.display().to_string(), reason };
+        let fail = |reason: String| TlsError::Ca {
+            path: path.display().to_string(),
+            reason,
+        };
         let pem = CertificateDer::pem_file_iter(path).map_err(|error| fail(error.to_string()))?;
         let mut count = 0;
         for cert in pem {

@@ -24,7 +24,11 @@ impl Default for ClockWatch {
 impl ClockWatch {
     /// Compares the clocks for the first time.
     pub fn new() -> ClockWatch {
-        ClockWatch { anchor: Anchor::take(), taken: now(), steps_count: 0 }
+        ClockWatch {
+            anchor: Anchor::take(),
+            taken: now(),
+            steps_count: 0,
+        }
     }
 
     /// Compares again when the last time is long enough ago. Cost: 1 ns, 0.5 us when it compares.

@@ -61,7 +61,10 @@ pub fn choose(streams: usize, workers_max: Option<usize>) -> Vec<usize> {
 pub fn cpu_list(count: usize) -> Result<Vec<usize>, String> {
     let cpus = usable();
     if count == 0 || count > cpus.len() {
-        return Err(format!("this process may use {} CPUs, {count} asked", cpus.len()));
+        return Err(format!(
+            "this process may use {} CPUs, {count} asked",
+            cpus.len()
+        ));
     }
     Ok(cpus[cpus.len() - count..].to_vec())
 }

@@ -49,20 +49,29 @@ pub(super) fn explain(error: &io::Error) -> String {
 
 /// Tries everything out. Cost: a few ms.
 pub fn diagnose() -> Diagnosis {
-    let io_uring = io_uring::IoUring::new(8).map(|_| ()).map_err(|error| explain(&error));
+    let io_uring = io_uring::IoUring::new(8)
+        .map(|_| ())
+        .map_err(|error| explain(&error));
     let ring = io_uring.clone().and_then(|()| Ring::new());
     let min_wait = ring.as_ref().is_ok_and(Ring::has_min_wait);
     let timestamps = socket::wake_stamping();
     let fds = fd_limits();
     let receive_ring = ring.map(|_| ());
-    let times = if timestamps { "kernel receive times" } else { "user-space receive times" };
+    let times = if timestamps {
+        "kernel receive times"
+    } else {
+        "user-space receive times"
+    };
     let receive_path = match (&io_uring, &receive_ring) {
         (Ok(()), Ok(())) => format!("io_uring, multishot recvmsg, {times}"),
         (Ok(()), Err(reason)) => format!("io_uring readiness and recvmsg, {times} ({reason})"),
         (Err(reason), _) => format!("epoll readiness and recvmsg, {times} ({reason})"),
     };
     Diagnosis {
-        kernel: rustix::system::uname().release().to_string_lossy().into_owned(),
+        kernel: rustix::system::uname()
+            .release()
+            .to_string_lossy()
+            .into_owned(),
         io_uring,
         receive_ring,
         min_wait,

@@ -25,7 +25,10 @@ pub fn raise_fds() -> FdLimits {
     // A refusal leaves the old limit in force, and that is what the caller is told.
     let _ = setrlimit(
         Resource::Nofile,
-        Rlimit { current: limit.maximum, maximum: limit.maximum },
+        Rlimit {
+            current: limit.maximum,
+            maximum: limit.maximum,
+        },
     );
     fd_limits()
 }
@@ -34,6 +37,11 @@ pub fn raise_fds() -> FdLimits {
 pub fn port_range() -> (u16, u16) {
     let text = std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range");
     let mut numbers = text.as_deref().unwrap_or("32768 60999").split_whitespace();
-    let mut next = |default| numbers.next().and_then(|n| n.parse().ok()).unwrap_or(default);
+    let mut next = |default| {
+        numbers
+            .next()
+            .and_then(|n| n.parse().ok())
+            .unwrap_or(default)
+    };
     (next(32_768), next(60_999))
 }

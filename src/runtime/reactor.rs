@@ -33,7 +33,10 @@ impl Token {
 
     fn from_key(key: u64) -> Token {
         #[expect(clippy::cast_possible_truncation, reason = "the two halves")]
-        Token { slot: key as u32, generation: (key >> 32) as u32 }
+        Token {
+            slot: key as u32,
+            generation: (key >> 32) as u32,
+        }
     }
 }
 
@@ -119,7 +122,11 @@ impl Reactor {
     /// kernel lacks.
     pub fn new(options: ReactorOptions) -> Result<Reactor, String> {
         let stamps = socket::wake_stamping();
-        let ring = if options.ring { Some(Box::new(Ring::new()?)) } else { None };
+        let ring = if options.ring {
+            Some(Box::new(Ring::new()?))
+        } else {
+            None
+        };
         let inbox = Rc::new(Inbox::default());
         let timer = match ring {
             Some(_) => None,
@@ -145,7 +152,11 @@ impl Reactor {
 
     /// One line on the path in use.
     pub fn describe(&self) -> String {
-        let stamps = if self.stamps { "kernel receive times" } else { "user-space receive times" };
+        let stamps = if self.stamps {
+            "kernel receive times"
+        } else {
+            "user-space receive times"
+        };
         match &self.ring {
             Some(ring) if ring.has_min_wait() => {
                 format!("io_uring, multishot recvmsg in batches, {stamps}")
@@ -168,19 +179,28 @@ impl Reactor {
     /// Begins to connect; the end comes as [`Event::Connected`].
     pub fn connect(&mut self, addr: SocketAddr) -> Token {
         let slot = self.free.pop().unwrap_or_else(|| {
-            self.conns.push(Conn { generation: 0, fd: None, rearm: None });
+            self.conns.push(Conn {
+                generation: 0,
+                fd: None,
+                rearm: None,
+            });
             u32::try_from(self.conns.len() - 1).unwrap_or(u32::MAX)
         });
         let conn = &mut self.conns[slot as usize];
         conn.generation = conn.generation.wrapping_add(1);
-        let token = Token { slot, generation: conn.generation };
+        let token = Token {
+            slot,
+            generation: conn.generation,
+        };
         let inbox = self.inbox.clone();
         inbox.expect_one();
         monoio::spawn(async move {
-            let result = monoio::net::TcpStream::connect_addr(addr).await.map(|stream| {
-                // SAFETY: `into_raw_fd` gives up the descriptor, so that it has one owner.
-                unsafe { OwnedFd::from_raw_fd(stream.into_raw_fd()) }
-            });
+            let result = monoio::net::TcpStream::connect_addr(addr)
+                .await
+                .map(|stream| {
+                    // SAFETY: `into_raw_fd` gives up the descriptor, so that it has one owner.
+                    unsafe { OwnedFd::from_raw_fd(stream.into_raw_fd()) }
+                });
             inbox.expected_one_came();
             inbox.push(Note::Connected(token, result));
         });
@@ -197,7 +217,9 @@ impl Reactor {
 
     /// Asks for one [`Event::Writable`].
     pub fn await_writable(&mut self, token: Token) {
-        let Some(copy) = self.fd(token).and_then(|fd| fd.try_clone().ok()) else { return };
+        let Some(copy) = self.fd(token).and_then(|fd| fd.try_clone().ok()) else {
+            return;
+        };
         let inbox = self.inbox.clone();
         inbox.expect_one();
         monoio::spawn(async move {
@@ -351,7 +373,10 @@ impl Reactor {
                 0 => return Some(Event::Closed(token, None)),
                 libc::ENOBUFS | libc::EAGAIN | libc::EINTR => self.rearm(token),
                 code => {
-                    return Some(Event::Closed(token, Some(io::Error::from_raw_os_error(code))));
+                    return Some(Event::Closed(
+                        token,
+                        Some(io::Error::from_raw_os_error(code)),
+                    ));
                 }
             }
         }
@@ -376,7 +401,9 @@ impl Reactor {
         let seen = self.looked;
         Chunk {
             token,
-            at: read.wall_ns.map_or(seen, |wall| self.clock.mono(wall, seen)),
+            at: read
+                .wall_ns
+                .map_or(seen, |wall| self.clock.mono(wall, seen)),
             seen,
             stamped: read.wall_ns.is_some(),
             looked_before: self.looked_before,
@@ -466,7 +493,10 @@ impl Timer {
             tv_sec: i64::try_from(ns / 1_000_000_000).unwrap_or(i64::MAX),
             tv_nsec: i64::try_from(ns % 1_000_000_000).unwrap_or(0),
         };
-        let value = Itimerspec { it_interval: spec(0), it_value: spec(at.0) };
+        let value = Itimerspec {
+            it_interval: spec(0),
+            it_value: spec(at.0),
+        };
         timerfd_settime(&self.fd, TimerfdTimerFlags::ABSTIME, &value)?;
         self.armed = Some(at);
         Ok(())

@@ -106,7 +106,14 @@ impl Ring {
         let mut header: Box<libc::msghdr> = Box::new(unsafe { std::mem::zeroed() });
         header.msg_controllen = socket::CONTROL_BYTES;
         let min_wait = ring.params().is_feature_min_timeout();
-        let mut ring = Ring { ring, entries, memory, tail: 0, header, min_wait };
+        let mut ring = Ring {
+            ring,
+            entries,
+            memory,
+            tail: 0,
+            header,
+            min_wait,
+        };
         for buffer in 0..BUFFERS_COUNT {
             ring.give_back(buffer);
         }
@@ -146,7 +153,9 @@ impl Ring {
     /// Starts (or restarts) receiving on a socket under `key`.
     pub fn arm(&mut self, fd: RawFd, key: u64) -> io::Result<()> {
         let header: *const libc::msghdr = &raw const *self.header;
-        let entry = opcode::RecvMsgMulti::new(types::Fd(fd), header, GROUP).build().user_data(key);
+        let entry = opcode::RecvMsgMulti::new(types::Fd(fd), header, GROUP)
+            .build()
+            .user_data(key);
         self.push(&entry)
     }
 
@@ -189,11 +198,17 @@ impl Ring {
 
     /// The bytes of a read.
     pub fn bytes(&self, buffer: u16, offset: usize, len: usize) -> &[u8] {
-        assert!(buffer < BUFFERS_COUNT && offset + len <= BUFFER_BYTES, "buffer out of range");
+        assert!(
+            buffer < BUFFERS_COUNT && offset + len <= BUFFER_BYTES,
+            "buffer out of range"
+        );
         // SAFETY: in range as asserted; the kernel does not write a buffer between its completion
         // and its return, and the caller returns it only through `&mut self`.
         unsafe {
-            let at = self.memory.at.add(usize::from(buffer) * BUFFER_BYTES + offset);
+            let at = self
+                .memory
+                .at
+                .add(usize::from(buffer) * BUFFER_BYTES + offset);
             std::slice::from_raw_parts(at, len)
         }
     }
@@ -211,11 +226,12 @@ fn parse(header: &libc::msghdr, memory: *const u8, entry: &cqueue::Entry) -> Rea
         errno: if result < 0 { -result } else { 0 },
         armed: cqueue::more(flags),
     };
-    let (Some(buffer), Ok(len)) = (buffer, usize::try_from(result)) else { return read };
-    // SAFETY: the kernel filled `len` <= BUFFER_BYTES bytes of this buffer, which is ours now.
-    let bytes = unsafe {
-        std::slice::from_raw_parts(memory.add(usize::from(buffer) * BUFFER_BYTES), len)
+    let (Some(buffer), Ok(len)) = (buffer, usize::try_from(result)) else {
+        return read;
     };
+    // SAFETY: the kernel filled `len` <= BUFFER_BYTES bytes of this buffer, which is ours now.
+    let bytes =
+        unsafe { std::slice::from_raw_parts(memory.add(usize::from(buffer) * BUFFER_BYTES), len) };
     if let Ok(out) = types::RecvMsgOut::parse(bytes, header) {
         let payload = out.payload_data();
         read.offset = payload.as_ptr() as usize - bytes.as_ptr() as usize;

@@ -21,16 +21,31 @@ fn set(fd: RawFd, level: i32, name: i32) -> io::Result<()> {
     let on: libc::c_int = 1;
     // SAFETY: `on` outlives the call and its length is given.
     let rc = unsafe {
-        libc::setsockopt(fd, level, name, (&raw const on).cast(), size_of::<libc::c_int>() as u32)
+        libc::setsockopt(
+            fd,
+            level,
+            name,
+            (&raw const on).cast(),
+            size_of::<libc::c_int>() as u32,
+        )
     };
-    if rc == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    if rc == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
 }
 
 /// Sends what fits without waiting.
 pub(super) fn send(fd: RawFd, bytes: &[u8]) -> io::Result<usize> {
     // SAFETY: the pointer and length are those of a live slice.
     let n = unsafe {
-        libc::send(fd, bytes.as_ptr().cast(), bytes.len(), libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT)
+        libc::send(
+            fd,
+            bytes.as_ptr().cast(),
+            bytes.len(),
+            libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT,
+        )
     };
     usize::try_from(n).map_err(|_| io::Error::last_os_error())
 }
@@ -38,7 +53,10 @@ pub(super) fn send(fd: RawFd, bytes: &[u8]) -> io::Result<usize> {
 /// Receives once without waiting; returns the length and the kernel's time in ns since 1970.
 pub(super) fn recvmsg(fd: RawFd, into: &mut [u8]) -> io::Result<(usize, Option<u64>)> {
     let mut control = Control([0; CONTROL_BYTES]);
-    let mut iov = libc::iovec { iov_base: into.as_mut_ptr().cast(), iov_len: into.len() };
+    let mut iov = libc::iovec {
+        iov_base: into.as_mut_ptr().cast(),
+        iov_len: into.len(),
+    };
     // SAFETY: all-zero is a valid msghdr.
     let mut msg: libc::msghdr = unsafe { std::mem::zeroed() };
     msg.msg_iov = &raw mut iov;
@@ -55,12 +73,18 @@ pub(super) fn recvmsg(fd: RawFd, into: &mut [u8]) -> io::Result<(usize, Option<u
 /// The kernel's time in a control message block: one `cmsghdr` (length u64, level i32, type i32),
 /// then a timespec.
 pub(super) fn stamp(control: &[u8]) -> Option<u64> {
-    let word = |at: usize| Some(u64::from_ne_bytes(control.get(at..at + 8)?.try_into().ok()?));
+    let word = |at: usize| {
+        Some(u64::from_ne_bytes(
+            control.get(at..at + 8)?.try_into().ok()?,
+        ))
+    };
     let kind = i32::from_ne_bytes(control.get(12..16)?.try_into().ok()?);
     if kind != libc::SO_TIMESTAMPNS {
         return None;
     }
-    let ns = word(16)?.checked_mul(1_000_000_000)?.checked_add(word(24)?)?;
+    let ns = word(16)?
+        .checked_mul(1_000_000_000)?
+        .checked_add(word(24)?)?;
     (ns > 0).then_some(ns)
 }
 

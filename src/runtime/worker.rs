@@ -28,8 +28,9 @@ where
     match build_uring() {
         Ok(mut runtime) => Ok(runtime.block_on(make(Driver::Uring, pinned))),
         Err(reason) => {
-            let mut runtime =
-                monoio::RuntimeBuilder::<monoio::LegacyDriver>::new().enable_timer().build()?;
+            let mut runtime = monoio::RuntimeBuilder::<monoio::LegacyDriver>::new()
+                .enable_timer()
+                .build()?;
             Ok(runtime.block_on(make(Driver::Legacy(reason), pinned)))
         }
     }

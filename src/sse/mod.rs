@@ -138,14 +138,13 @@ impl Decoder {
         input
     }
 
-    fn take_line(
-        &mut self,
-        line: &[u8],
-        sink: &mut impl FnMut(Event<'_>),
-    ) -> Result<(), SseError> {
+    fn take_line(&mut self, line: &[u8], sink: &mut impl FnMut(Event<'_>)) -> Result<(), SseError> {
         if line.is_empty() {
             if self.has_data && !self.data.is_empty() {
-                sink(Event { name: &self.name, data: &self.data });
+                sink(Event {
+                    name: &self.name,
+                    data: &self.data,
+                });
             }
             self.clear_event();
             return Ok(());
@@ -227,8 +226,10 @@ mod tests {
 
     fn check(input: &[u8], expected: &[(&str, &str)]) {
         let whole = decode(&[input]);
-        let pairs: Vec<(&str, &str)> =
-            whole.iter().map(|(name, data)| (name.as_str(), data.as_str())).collect();
+        let pairs: Vec<(&str, &str)> = whole
+            .iter()
+            .map(|(name, data)| (name.as_str(), data.as_str()))
+            .collect();
         assert_eq!(pairs, expected, "{:?}", String::from_utf8_lossy(input));
         for cut in 0..=input.len() {
             let (a, b) = input.split_at(cut);
@@ -240,7 +241,10 @@ mod tests {
 
     #[test]
     fn data_with_no_space_one_space_or_two() {
-        check(b"data:a\n\ndata: b\n\ndata:  c\n\n", &[("", "a"), ("", "b"), ("", " c")]);
+        check(
+            b"data:a\n\ndata: b\n\ndata:  c\n\n",
+            &[("", "a"), ("", "b"), ("", " c")],
+        );
     }
 
     #[test]
@@ -248,7 +252,10 @@ mod tests {
         check(b"data: a\r\n\r\ndata: b\n\n", &[("", "a"), ("", "b")]);
         check(b"data: a\r\rdata: b\r\r", &[("", "a"), ("", "b")]);
         check(b"data: a\r\n\n\r\ndata: b\r\n\r\n", &[("", "a"), ("", "b")]);
-        check("data: \u{2028}\u{2029}\u{85}\n\n".as_bytes(), &[("", "\u{2028}\u{2029}\u{85}")]);
+        check(
+            "data: \u{2028}\u{2029}\u{85}\n\n".as_bytes(),
+            &[("", "\u{2028}\u{2029}\u{85}")],
+        );
     }
 
     #[test]
@@ -262,15 +269,23 @@ mod tests {
 
     #[test]
     fn several_data_lines_join_and_a_bom_is_dropped() {
-        check(b"\xef\xbb\xbfdata: {\"a\":\ndata: 1}\n\n", &[("", "{\"a\":\n1}")]);
-        check(b"event: error\ndata: x\n\ndata: y\n\n", &[("error", "x"), ("", "y")]);
+        check(
+            b"\xef\xbb\xbfdata: {\"a\":\ndata: 1}\n\n",
+            &[("", "{\"a\":\n1}")],
+        );
+        check(
+            b"event: error\ndata: x\n\ndata: y\n\n",
+            &[("error", "x"), ("", "y")],
+        );
         check(b"DATA: x\n\n", &[("", "x")]);
     }
 
     #[test]
     fn an_event_without_its_blank_line_is_pending_and_not_given() {
         let mut decoder = Decoder::new();
-        decoder.feed(b"data: a\n", &mut |_| panic!("not yet")).unwrap();
+        decoder
+            .feed(b"data: a\n", &mut |_| panic!("not yet"))
+            .unwrap();
         assert!(decoder.is_pending());
     }
 

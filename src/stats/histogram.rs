@@ -26,7 +26,12 @@ impl Histogram {
         let mut inner = hdrhistogram::Histogram::new_with_bounds(1, 1_000_000_000, 3)
             .expect("1 to 10^9 in 3 digits is valid");
         inner.auto(true);
-        Histogram { inner, sum: 0, min: u64::MAX, max: 0 }
+        Histogram {
+            inner,
+            sum: 0,
+            min: u64::MAX,
+            max: 0,
+        }
     }
 
     /// Adds a value. Cost: about 5 ns; a value beyond all earlier ones may allocate.
@@ -56,7 +61,10 @@ impl Histogram {
     pub fn percentile(&self, percent: f64) -> u64 {
         match self.count() {
             0 => 0,
-            _ => self.inner.value_at_percentile(percent).clamp(self.min, self.max),
+            _ => self
+                .inner
+                .value_at_percentile(percent)
+                .clamp(self.min, self.max),
         }
     }
 

@@ -48,7 +48,9 @@ impl Chunked {
         while used < input.len() {
             if self.at == At::Data {
                 let rest = &input[used..];
-                let count = rest.len().min(usize::try_from(self.left).unwrap_or(usize::MAX));
+                let count = rest
+                    .len()
+                    .min(usize::try_from(self.left).unwrap_or(usize::MAX));
                 sink(&rest[..count]);
                 used += count;
                 self.left -= count as u64;
@@ -112,6 +114,10 @@ impl Chunked {
 
     fn end_size(&mut self) {
         self.line = 0;
-        self.at = if self.left == 0 { At::TrailerStart } else { At::Data };
+        self.at = if self.left == 0 {
+            At::TrailerStart
+        } else {
+            At::Data
+        };
     }
 }

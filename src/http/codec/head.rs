@@ -59,7 +59,9 @@ impl Head {
             .allow_spaces_after_header_name_in_responses(true)
             .parse_response(&mut response, bytes)
             .map_err(|error| CodecError::Head(error.to_string()))?;
-        let httparse::Status::Complete(length) = status else { return Ok(None) };
+        let httparse::Status::Complete(length) = status else {
+            return Ok(None);
+        };
         self.status = response.code.unwrap_or(0);
         self.reason.clear();
         self.reason.push_str(response.reason.unwrap_or(""));
@@ -79,13 +81,19 @@ impl Head {
         if name.eq_ignore_ascii_case("content-length") {
             let text = text();
             let digits = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
-            let length = digits.then(|| text.parse().ok()).flatten().ok_or(CodecError::Length)?;
+            let length = digits
+                .then(|| text.parse().ok())
+                .flatten()
+                .ok_or(CodecError::Length)?;
             if self.content_length.is_some_and(|other| other != length) {
                 return Err(CodecError::Length);
             }
             self.content_length = Some(length);
         } else if name.eq_ignore_ascii_case("transfer-encoding") {
-            self.chunked = text().rsplit(',').next().is_some_and(|last| last.trim() == "chunked");
+            self.chunked = text()
+                .rsplit(',')
+                .next()
+                .is_some_and(|last| last.trim() == "chunked");
         } else if name.eq_ignore_ascii_case("connection") {
             for token in text().split(',') {
                 match token.trim() {

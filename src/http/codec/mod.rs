@@ -191,7 +191,11 @@ impl ResponseDecoder {
         if (100..200).contains(&self.head.status) {
             return Ok(used);
         }
-        self.state = match (&self.head.status, self.head.chunked, self.head.content_length) {
+        self.state = match (
+            &self.head.status,
+            self.head.chunked,
+            self.head.content_length,
+        ) {
             (204 | 304, ..) => State::Done,
             (_, true, None) => State::Chunked(Chunked::default()),
             (_, true, Some(_)) => return Err(CodecError::Length),
@@ -270,14 +274,23 @@ mod tests {
             (404, b"no", true, false),
         );
         check(b"HTTP/1.1 204 No Content\r\n\r\n", (204, b"", true, true));
-        check(b"HTTP/1.0 200 OK\r\n\r\nall of it", (200, b"all of it", false, false));
+        check(
+            b"HTTP/1.0 200 OK\r\n\r\nall of it",
+            (200, b"all of it", false, false),
+        );
     }
 
     #[test]
     fn broken_framing_is_an_error() {
         let refuse = |text: &[u8]| decode(&[text]).unwrap_err();
         let chunked = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
-        for bad in ["x\r\n", "-1\r\n", "3\r\nabcd\r\n", "fffffffffffffffff\r\n", "\r\n"] {
+        for bad in [
+            "x\r\n",
+            "-1\r\n",
+            "3\r\nabcd\r\n",
+            "fffffffffffffffff\r\n",
+            "\r\n",
+        ] {
             let text = [&chunked[..], bad.as_bytes()].concat();
             assert!(matches!(refuse(&text), CodecError::Chunk(_)), "{bad:?}");
         }
@@ -289,7 +302,10 @@ mod tests {
             refuse(b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n"),
             CodecError::Length
         );
-        assert!(matches!(refuse(b"\x16\x03\x01 nonsense\r\n\r\n"), CodecError::Head(_)));
+        assert!(matches!(
+            refuse(b"\x16\x03\x01 nonsense\r\n\r\n"),
+            CodecError::Head(_)
+        ));
     }
 
     #[test]
@@ -305,7 +321,12 @@ mod tests {
         }
         assert_eq!(result, Err(CodecError::HeadTooLong));
         let mut decoder = ResponseDecoder::new();
-        decoder.feed(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nab", &mut |_| {}).unwrap();
+        decoder
+            .feed(
+                b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nab",
+                &mut |_| {},
+            )
+            .unwrap();
         assert_eq!(decoder.finish(), Err(CodecError::Incomplete));
     }
 }

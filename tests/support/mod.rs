@@ -1,0 +1,247 @@
+//! A server that says what a test tells it to, byte by byte, and a core that asks it.
+#![allow(dead_code)]
+
+use crossbeam_channel::{bounded, unbounded};
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+use tokenring::base::{Ns, now};
+use tokenring::config::Api;
+use tokenring::engine::{
+    self, CoreOutput, CorePlan, Pace, PaceOptions, Request, Requests, Stop, Target,
+};
+use tokenring::http::Template;
+use tokenring::stats::Record;
+
+/// What a server does with one request.
+#[derive(Clone, Debug)]
+pub enum Act {
+    /// Waits so many ms.
+    Wait(u64),
+    /// Writes these bytes in one write.
+    Send(Vec<u8>),
+    /// Closes in order.
+    Close,
+    /// Closes with a reset.
+    Reset,
+}
+
+pub fn send(text: impl AsRef<[u8]>) -> Act {
+    Act::Send(text.as_ref().to_vec())
+}
+
+/// A head of a stream of events that ends by the close.
+pub const STREAM: &str = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n";
+/// A head of a chunked stream of events.
+pub const CHUNKED: &str =
+    "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n";
+
+/// One chunk.
+pub fn chunk(text: &str) -> String {
+    format!("{:x}\r\n{text}\r\n", text.len())
+}
+
+/// A chat event with this content.
+pub fn ev(text: &str) -> String {
+    format!(r#"{{"choices":[{{"index":0,"delta":{{"content":"{text}"}}}}]}}"#)
+}
+
+/// A server; each request, counted from 0 over all connections, is given to `script`.
+pub fn serve(script: impl Fn(usize) -> Vec<Act> + Send + Sync + 'static) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let addr = listener.local_addr().unwrap();
+    let script = Arc::new(script);
+    let count = Arc::new(AtomicUsize::new(0));
+    std::thread::spawn(move || {
+        for socket in listener.incoming() {
+            let (script, count) = (script.clone(), count.clone());
+            std::thread::spawn(move || answer(socket.unwrap(), &*script, &count));
+        }
+    });
+    addr
+}
+
+fn answer(mut socket: TcpStream, script: &dyn Fn(usize) -> Vec<Act>, count: &AtomicUsize) {
+    socket.set_nodelay(true).unwrap();
+    let mut held = Vec::new();
+    let mut buffer = [0u8; 65536];
+    loop {
+        while let Some(length) = request_length(&held) {
+            held.drain(..length);
+            for act in script(count.fetch_add(1, Ordering::SeqCst)) {
+                match act {
+                    Act::Wait(ms) => std::thread::sleep(Duration::from_millis(ms)),
+                    Act::Send(bytes) => {
+                        if socket.write_all(&bytes).is_err() {
+                            return;
+                        }
+                    }
+                    Act::Close => return,
+                    Act::Reset => {
+                        let socket = socket2::Socket::from(socket);
+                        socket.set_linger(Some(Duration::ZERO)).unwrap();
+                        return;
+                    }
+                }
+            }
+        }
+        match socket.read(&mut buffer) {
+            Ok(0) | Err(_) => return,
+            Ok(length) => held.extend_from_slice(&buffer[..length]),
+        }
+    }
+}
+
+/// Length of the whole request at the front, head and body.
+fn request_length(held: &[u8]) -> Option<usize> {
+    let head = held.windows(4).position(|four| four == b"\r\n\r\n")? + 4;
+    let text = String::from_utf8_lossy(&held[..head]).to_ascii_lowercase();
+    let length = text
+        .split("content-length: ")
+        .nth(1)?
+        .split("\r\n")
+        .next()?
+        .parse::<usize>();
+    let whole = head + length.ok()?;
+    (held.len() >= whole).then_some(whole)
+}
+
+/// How a test asks.
+#[derive(Clone)]
+pub struct Ask {
+    pub targets: Vec<SocketAddr>,
+    pub api: Api,
+    pub streaming: bool,
+    pub ring: bool,
+    pub slots: usize,
+    pub cores: u16,
+    pub pace: PaceOptions,
+    pub timeout: Ns,
+    /// Cancel after so long.
+    pub cancel_after: Option<Ns>,
+}
+
+impl Ask {
+    pub fn new(target: SocketAddr, count: u64) -> Ask {
+        Ask {
+            targets: vec![target],
+            api: Api::Chat,
+            streaming: true,
+            ring: true,
+            slots: 1,
+            cores: 1,
+            pace: PaceOptions {
+                count: Some(count),
+                ..PaceOptions::default()
+            },
+            timeout: Ns::from_ms(20_000),
+            cancel_after: None,
+        }
+    }
+}
+
+struct Same;
+
+impl Requests for Same {
+    fn get(&self, _: u64) -> Request {
+        Request {
+            body: (*b"{}").into(),
+            input_tokens: 1,
+            output_tokens: None,
+        }
+    }
+}
+
+/// Runs the cores to their end; records in the order of their numbers.
+pub fn run(ask: &Ask) -> (Vec<Record>, Vec<CoreOutput>) {
+    let cores = u32::from(ask.cores);
+    let pace = Arc::new(Pace::new(PaceOptions {
+        cores,
+        ..ask.pace.clone()
+    }));
+    let targets: Arc<[Target]> = ask
+        .targets
+        .iter()
+        .map(|&addr| Target {
+            addr,
+            tls: None,
+            template: Template::new("/v1/chat/completions", "test", &[]).unwrap(),
+        })
+        .collect();
+    let (records, received) = unbounded();
+    let outputs = std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..ask.cores)
+            .map(|core| {
+                let share = |n: usize| {
+                    n / ask.cores as usize + usize::from((core as usize) < n % ask.cores as usize)
+                };
+                let plan = CorePlan {
+                    core,
+                    cpu: None,
+                    targets: targets.clone(),
+                    api: ask.api,
+                    streaming: ask.streaming,
+                    raw: false,
+                    requests: Arc::new(Same),
+                    pace: pace.clone(),
+                    seed: 1,
+                    request_timeout: ask.timeout,
+                    connect_timeout: Ns::from_ms(5_000),
+                    connections: share(ask.slots),
+                    slots: share(ask.slots),
+                    batch: Ns(300_000),
+                    ring: ask.ring,
+                    records: records.clone(),
+                    buffers: bounded(1).1,
+                };
+                scope.spawn(move || engine::run(plan))
+            })
+            .collect();
+        let began = now();
+        while pace.ready_count() < cores && now().saturating_since(began) < Ns::from_ms(5_000) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        pace.begin(now());
+        if let Some(after) = ask.cancel_after {
+            std::thread::sleep(Duration::from_nanos(after.0));
+            pace.stop(Stop::Cancel);
+        }
+        workers
+            .into_iter()
+            .map(|worker| worker.join().unwrap())
+            .collect::<Vec<_>>()
+    });
+    drop(records);
+    let mut all: Vec<Record> = received.into_iter().flatten().collect();
+    all.sort_by_key(|record| record.index);
+    for output in &outputs {
+        assert_eq!(output.fault, None);
+        assert_eq!(output.records_lost, 0);
+    }
+    (all, outputs)
+}
+
+/// One request on each receive path; both must agree on all but times.
+pub fn one(script: Vec<Act>) -> Record {
+    let of = |ring| {
+        let script = script.clone();
+        let ask = Ask {
+            ring,
+            ..Ask::new(serve(move |_| script.clone()), 1)
+        };
+        run(&ask).0.pop().unwrap()
+    };
+    let (by_ring, by_readiness) = (of(true), of(false));
+    let name = |record: &Record| record.failure.as_ref().map(|f| (f.kind, f.name.clone()));
+    assert_eq!(name(&by_ring), name(&by_readiness));
+    assert_eq!(by_ring.events_count, by_readiness.events_count);
+    assert_eq!(by_ring.buffers.answer, by_readiness.buffers.answer);
+    by_ring
+}
+
+/// Milliseconds from the start of a record to a time of it.
+pub fn ms(record: &Record, at: Option<Ns>) -> f64 {
+    at.unwrap().saturating_since(record.start).as_ms()
+}
