@@ -1,1 +1,12 @@
-//! Tokenizer, corpus, lengths, prompts.
+//! What is asked: tokenizer, corpus, lengths, prompts.
+//!
+//! Knows nothing of APIs or sockets. Start at [`PromptSource`].
+
+mod corpus;
+mod lengths;
+mod prompt;
+mod tokenizer;
+
+pub use lengths::draw;
+pub use prompt::PromptSource;
+pub use tokenizer::{Tokenizer, TokenizerChoice, TokenizerError};
