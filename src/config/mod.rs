@@ -1,6 +1,16 @@
 //! Settings, checked: what a run is asked to do. Immutable, no side effects; flags, file and
 //! environment become one [`Config`].
 
+mod check;
+mod draft;
+mod file;
+mod url;
+
+pub use check::{Checked, ConfigError};
+pub use draft::Draft;
+pub use file::read;
+pub use url::parse_url;
+
 use crate::base::Ns;
 use std::path::PathBuf;
 
@@ -239,4 +249,37 @@ pub struct Config {
     pub batching: bool,
     /// The command line as typed, secrets masked, program name first.
     pub command_line: String,
+}
+
+/// Values that must not be written anywhere in clear, of a key and of headers.
+pub fn secrets(api_key: Option<&str>, headers: &[(String, String)]) -> Vec<String> {
+    let telling = |name: &str| {
+        let name = name.to_ascii_lowercase();
+        [
+            "authorization",
+            "key",
+            "token",
+            "secret",
+            "cookie",
+            "password",
+        ]
+        .iter()
+        .any(|word| name.contains(word))
+    };
+    let mut all: Vec<String> = api_key.map(String::from).into_iter().collect();
+    for (_, value) in headers.iter().filter(|(name, _)| telling(name)) {
+        all.push(value.clone());
+        // `Bearer x`: x alone is as telling.
+        all.extend(value.split_whitespace().skip(1).map(String::from));
+    }
+    all.retain(|secret| secret.len() >= 4);
+    all.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
+    all
+}
+
+/// Replaces every secret in a text.
+pub fn mask(text: &str, secrets: &[String]) -> String {
+    secrets.iter().fold(text.to_string(), |text, secret| {
+        text.replace(secret, "<redacted>")
+    })
 }

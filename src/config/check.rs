@@ -1,0 +1,630 @@
+//! From what was typed to what is run: ranges, contradictions, defaults.
+
+use super::draft::{Draft, Many};
+use super::{
+    Api, Config, Cores, ExportLevel, Lengths, Load, Slo, TokenCount, TokenizerSpec, Ui, parse_url,
+};
+use crate::base::{Ns, limits};
+use serde_json::{Map, Value};
+use std::hash::{BuildHasher, Hasher, RandomState};
+
+/// A setting that cannot be: names the flag and what to do.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+#[error("--{flag}: {text}")]
+pub struct ConfigError {
+    /// Flag without dashes.
+    pub flag: &'static str,
+    /// What is wrong and what to do.
+    pub text: String,
+}
+
+/// A configuration, and sentences on how it was understood.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Checked {
+    /// The settings.
+    pub config: Config,
+    /// For the reader.
+    pub notes: Vec<String>,
+}
+
+fn no<T>(flag: &'static str, text: impl Into<String>) -> Result<T, ConfigError> {
+    Err(ConfigError {
+        flag,
+        text: text.into(),
+    })
+}
+
+/// Longest time that a flag may give: ten years.
+const SECONDS_MAX: f64 = 315_360_000.0;
+
+fn seconds(
+    flag: &'static str,
+    value: Option<f64>,
+    default: f64,
+    zero: bool,
+) -> Result<Ns, ConfigError> {
+    let value = value.unwrap_or(default);
+    let low = if zero { value >= 0.0 } else { value > 0.0 };
+    if !low || !(value <= SECONDS_MAX) {
+        let least = if zero { "0 or more" } else { "more than 0" };
+        return no(flag, format!("{value} is no time in seconds; give {least}"));
+    }
+    Ok(Ns::from_secs_f64(value))
+}
+
+fn count(
+    flag: &'static str,
+    value: Option<i64>,
+    least: i64,
+    most: i64,
+) -> Result<Option<u64>, ConfigError> {
+    match value {
+        Some(n) if n < least || n > most => {
+            no(flag, format!("{n} is out of range; give {least} to {most}"))
+        }
+        other => Ok(other.and_then(|n| u64::try_from(n).ok())),
+    }
+}
+
+impl Draft {
+    /// Checks everything; `command_line` is kept with secrets masked.
+    pub fn check(self, command_line: &str) -> Result<Checked, ConfigError> {
+        let mut notes = Vec::new();
+        let api = api(&self)?;
+        let load = load(&self)?;
+        let duration = match self.benchmark_duration {
+            None => None,
+            given => Some(seconds("benchmark-duration", given, 0.0, false)?),
+        };
+        if duration.is_none() && self.benchmark_grace_period.is_some() {
+            return no("benchmark-grace-period", "it needs --benchmark-duration");
+        }
+        let most = i64::MAX / 4;
+        let asked = count("request-count", self.request_count, 1, most)?;
+        let streams = match load {
+            Load::Concurrency(n) => u64::from(n),
+            Load::Constant { .. } | Load::Poisson { .. } => 0,
+        };
+        let request_count = match (asked, duration) {
+            (None, None) => Some((2 * streams).max(10)),
+            (asked, _) => asked,
+        };
+        if asked.is_none() && duration.is_none() {
+            let n = request_count.unwrap_or(10);
+            notes.push(format!(
+                "no stop condition: {n} requests (max(10, 2 x concurrency))"
+            ));
+        }
+        if let Some(n) = request_count.filter(|&n| n < streams) {
+            notes.push(format!(
+                "--request-count {n} is below --concurrency {streams}: at most {n} are in flight"
+            ));
+        }
+        let seed_given = self.random_seed.is_some();
+        let seed = self
+            .random_seed
+            .unwrap_or_else(|| RandomState::new().build_hasher().finish());
+        if self.num_dataset_entries.is_none() {
+            notes.push(
+                "every request has a prompt of its own (--num-dataset-entries reuses)".into(),
+            );
+        }
+        let secrets = super::secrets(self.api_key.as_deref(), &headers(&self)?);
+        let config = Config {
+            model: self.model.clone().filter(|model| !model.is_empty()),
+            api,
+            path: self.endpoint.clone(),
+            streaming: self.streaming.unwrap_or(false),
+            urls: urls(&self)?,
+            demo: self.demo.unwrap_or(false),
+            load,
+            request_count,
+            request_count_defaulted: asked.is_none() && duration.is_none(),
+            duration,
+            grace: seconds(
+                "benchmark-grace-period",
+                self.benchmark_grace_period,
+                30.0,
+                true,
+            )?,
+            warmup_count: count("warmup-request-count", self.warmup_request_count, 0, most)?
+                .unwrap_or(0),
+            isl: lengths(
+                "isl",
+                "isl-stddev",
+                self.isl.unwrap_or(550.0),
+                self.isl_stddev,
+            )?,
+            osl: osl(&self)?,
+            osl_deterministic: self.output_tokens_mean_deterministic.unwrap_or(false),
+            legacy_max_tokens: self.use_legacy_max_tokens.unwrap_or(false),
+            extra_inputs: extra_inputs(self.extra_inputs.as_ref())?,
+            headers: headers(&self)?,
+            api_key: self.api_key.clone().filter(|key| !key.is_empty()),
+            tokenizer: match self.tokenizer.as_deref() {
+                None => TokenizerSpec::ModelOrBuiltin,
+                Some("builtin") => TokenizerSpec::Builtin,
+                Some(path) => TokenizerSpec::Path(path.into()),
+            },
+            token_count: token_count(&self)?,
+            dataset_entries: count("num-dataset-entries", self.num_dataset_entries, 1, most)?,
+            seed,
+            seed_given,
+            request_timeout: seconds(
+                "request-timeout-seconds",
+                self.request_timeout_seconds,
+                21_600.0,
+                false,
+            )?,
+            connect_timeout: seconds(
+                "connect-timeout-seconds",
+                self.connect_timeout_seconds,
+                30.0,
+                false,
+            )?,
+            goodput: goodput(self.goodput.as_ref())?,
+            artifact_dir: self.artifact_dir.clone().map(Into::into),
+            export_prefix: prefix(&self)?,
+            export_level: export_level(&self)?,
+            overwrite: self.overwrite.unwrap_or(false),
+            ui: ui(&self, &mut notes)?,
+            verbose: self.verbose.unwrap_or(false),
+            cores: cores(&self)?,
+            workers_max: count("workers-max", self.workers_max, 1, 4096)?
+                .and_then(|n| usize::try_from(n).ok()),
+            tls_ca: self.tls_ca.clone().map(Into::into),
+            tls_insecure: self.tls_insecure.unwrap_or(false),
+            wait_for_model: seconds(
+                "wait-for-model-timeout",
+                self.wait_for_model_timeout,
+                0.0,
+                true,
+            )?,
+            preflight: !self.no_preflight.unwrap_or(false),
+            dry_run: self.dry_run.unwrap_or(false),
+            allow_invalid: self.allow_invalid.unwrap_or(false),
+            gpu_telemetry: !self.no_gpu_telemetry.unwrap_or(false),
+            batching: !self.no_batching.unwrap_or(false),
+            command_line: super::mask(command_line, &secrets),
+        };
+        contradictions(&config)?;
+        if config.tls_insecure {
+            notes.push("--tls-insecure: certificates are not verified".into());
+        }
+        if config.osl.is_some() && !config.osl_deterministic {
+            notes.push(
+                "--osl without --output-tokens-mean-deterministic: answers may be shorter".into(),
+            );
+        }
+        Ok(Checked { config, notes })
+    }
+}
+
+fn contradictions(config: &Config) -> Result<(), ConfigError> {
+    let needs_osl = config.osl_deterministic && config.osl.is_none();
+    if needs_osl {
+        return no(
+            "output-tokens-mean-deterministic",
+            "it needs --output-tokens-mean (--osl)",
+        );
+    }
+    if !config.demo && config.urls.is_empty() {
+        return no("url", "no target; give host:port");
+    }
+    if config.demo && config.api != Api::Chat && config.api != Api::Completions {
+        return no(
+            "demo",
+            "the demo speaks chat and completions; leave --backend out",
+        );
+    }
+    let triton = matches!(config.api, Api::TritonTensorrtllm | Api::TritonVllm);
+    if triton && config.model.is_none() {
+        return no("model", "Triton has the model in its path; give -m");
+    }
+    let tagged = [
+        "time_to_first_token",
+        "inter_token_latency",
+        "time_to_second_token",
+    ];
+    let slo = config
+        .goodput
+        .iter()
+        .find(|slo| tagged.contains(&slo.tag.as_str()));
+    match slo {
+        Some(slo) if !config.streaming => no(
+            "goodput",
+            format!("{} exists with --streaming only", slo.tag),
+        ),
+        _ => Ok(()),
+    }
+}
+
+fn api(draft: &Draft) -> Result<Api, ConfigError> {
+    let triton = || match draft.backend.as_deref() {
+        None | Some("tensorrtllm") => Ok(Api::TritonTensorrtllm),
+        Some("vllm") => Ok(Api::TritonVllm),
+        Some(other) => no(
+            "backend",
+            format!("`{other}` is unknown; give tensorrtllm or vllm"),
+        ),
+    };
+    match (draft.endpoint_type.as_deref(), &draft.backend) {
+        (None, Some(_)) | (Some("generate" | "kserve" | "triton_generate"), _) => triton(),
+        (Some(kind), Some(_)) => no(
+            "backend",
+            format!("it is for Triton; leave it out with --endpoint-type {kind}"),
+        ),
+        (None | Some("chat"), None) => Ok(Api::Chat),
+        (Some("completions"), None) => Ok(Api::Completions),
+        (Some(other), None) => no(
+            "endpoint-type",
+            format!("`{other}` is not spoken yet; give chat, completions or generate"),
+        ),
+    }
+}
+
+fn load(draft: &Draft) -> Result<Load, ConfigError> {
+    let most = i64::from(limits::CONCURRENCY_MAX);
+    let cap = count("concurrency", draft.concurrency, 1, most)?;
+    let cap = cap.and_then(|n| u32::try_from(n).ok());
+    let Some(rate_per_s) = draft.request_rate else {
+        if let Some(pattern) = &draft.arrival_pattern {
+            return no(
+                "arrival-pattern",
+                format!("`{pattern}` needs --request-rate"),
+            );
+        }
+        return Ok(Load::Concurrency(cap.unwrap_or(1)));
+    };
+    if !(rate_per_s > 0.0 && rate_per_s <= 1e7) {
+        return no(
+            "request-rate",
+            format!("{rate_per_s} is out of range; more than 0 to 10000000"),
+        );
+    }
+    match draft.arrival_pattern.as_deref() {
+        None | Some("poisson") => Ok(Load::Poisson { rate_per_s, cap }),
+        Some("constant") => Ok(Load::Constant { rate_per_s, cap }),
+        Some("gamma") => no(
+            "arrival-pattern",
+            "gamma comes with a later version; poisson or constant",
+        ),
+        Some(other) => no(
+            "arrival-pattern",
+            format!("`{other}` is unknown; poisson or constant"),
+        ),
+    }
+}
+
+fn lengths(
+    flag: &'static str,
+    stddev_flag: &'static str,
+    mean: f64,
+    stddev: Option<f64>,
+) -> Result<Lengths, ConfigError> {
+    let stddev = stddev.unwrap_or(0.0);
+    if !(mean >= 1.0 && mean <= 10_000_000.0) {
+        return no(
+            flag,
+            format!("{mean} is out of range; give 1 to 10000000 tokens"),
+        );
+    }
+    if !(stddev >= 0.0 && stddev <= 10_000_000.0) {
+        return no(
+            stddev_flag,
+            format!("{stddev} is out of range; give 0 or more"),
+        );
+    }
+    Ok(Lengths { mean, stddev })
+}
+
+fn osl(draft: &Draft) -> Result<Option<Lengths>, ConfigError> {
+    match (draft.osl, draft.osl_stddev) {
+        (None, Some(stddev)) if stddev != 0.0 => no("osl-stddev", "it needs --osl"),
+        (None, _) => Ok(None),
+        (Some(mean), stddev) => lengths("osl", "osl-stddev", mean, stddev).map(Some),
+    }
+}
+
+fn urls(draft: &Draft) -> Result<Vec<super::Url>, ConfigError> {
+    if draft.demo.unwrap_or(false) {
+        return match draft.url {
+            Some(_) => no("demo", "it brings its own server; leave --url out"),
+            None => Ok(Vec::new()),
+        };
+    }
+    let given = draft
+        .url
+        .as_ref()
+        .map_or_else(|| vec!["localhost:8000".into()], Many::list);
+    let parse = |text: &String| match parse_url(text) {
+        Ok(url) => Ok(url),
+        Err(reason) => no("url", format!("`{text}`: {reason}")),
+    };
+    given.iter().map(parse).collect()
+}
+
+fn headers(draft: &Draft) -> Result<Vec<(String, String)>, ConfigError> {
+    let given = draft.header.as_ref().map(Many::list).unwrap_or_default();
+    let split = |text: &String| match text.split_once(':') {
+        Some((name, value)) if !name.trim().is_empty() => {
+            Ok((name.trim().to_string(), value.trim().to_string()))
+        }
+        _ => no("header", "a header has the form `Name: value`"),
+    };
+    given.iter().map(split).collect()
+}
+
+/// `key:value` (several in one text by spaces are several flags already), or a JSON object.
+fn extra_inputs(given: Option<&Value>) -> Result<Map<String, Value>, ConfigError> {
+    let mut all = Map::new();
+    let texts: Vec<&Value> = match given {
+        None => Vec::new(),
+        Some(Value::Object(map)) => return Ok(map.clone()),
+        Some(Value::Array(list)) => list.iter().collect(),
+        Some(one) => vec![one],
+    };
+    for text in texts {
+        let text = text.as_str().unwrap_or_default().trim();
+        if text.starts_with('{') {
+            match serde_json::from_str::<Map<String, Value>>(text) {
+                Ok(map) => all.extend(map),
+                Err(error) => return no("extra-inputs", format!("no JSON object: {error}")),
+            }
+            continue;
+        }
+        match text.split_once(':') {
+            Some((key, value)) if !key.is_empty() => {
+                let value = match value {
+                    // Python's words are in use with the peers.
+                    "True" => Value::Bool(true),
+                    "False" => Value::Bool(false),
+                    "None" => Value::Null,
+                    text => serde_json::from_str(text).unwrap_or_else(|_| text.into()),
+                };
+                all.insert(key.to_string(), value);
+            }
+            // GenAI-Perf reads a bare key as true.
+            _ if !text.is_empty() => {
+                all.insert(text.trim_end_matches(':').to_string(), Value::Bool(true));
+            }
+            _ => return no("extra-inputs", "give key:value or a JSON object"),
+        }
+    }
+    Ok(all)
+}
+
+fn token_count(draft: &Draft) -> Result<TokenCount, ConfigError> {
+    let server = draft.use_server_token_count.unwrap_or(false);
+    match (draft.token_count.as_deref(), server) {
+        (None | Some("server"), true) | (Some("server"), false) => Ok(TokenCount::Server),
+        (None | Some("auto"), false) => Ok(TokenCount::Auto),
+        (Some("client"), false) => Ok(TokenCount::Client),
+        (Some(_), true) => no("token-count", "it contradicts --use-server-token-count"),
+        (Some(other), _) => no(
+            "token-count",
+            format!("`{other}`; give auto, server or client"),
+        ),
+    }
+}
+
+fn goodput(given: Option<&Many>) -> Result<Vec<Slo>, ConfigError> {
+    let texts = given.map(Many::list).unwrap_or_default();
+    let parts = texts.iter().flat_map(|text| text.split_whitespace());
+    let parse = |part: &str| {
+        let pair = part
+            .split_once(':')
+            .and_then(|(tag, limit)| Some((tag, limit.parse().ok()?)));
+        match pair {
+            Some((tag, limit)) if limit > 0.0 && f64::is_finite(limit) => Ok(Slo {
+                tag: tag.to_string(),
+                limit,
+            }),
+            _ => no(
+                "goodput",
+                format!("`{part}` has not the form tag:limit, limit above 0"),
+            ),
+        }
+    };
+    parts.map(parse).collect()
+}
+
+fn prefix(draft: &Draft) -> Result<Option<String>, ConfigError> {
+    match draft.profile_export_prefix.as_deref() {
+        Some(text) if text.contains('/') || text.is_empty() => no(
+            "profile-export-prefix",
+            "a file name without folder; --artifact-dir has the folder",
+        ),
+        // Both peers take a file name too; its ending is ours to choose.
+        Some(text) => Ok(Some(text.trim_end_matches(".json").to_string())),
+        None => Ok(None),
+    }
+}
+
+fn export_level(draft: &Draft) -> Result<ExportLevel, ConfigError> {
+    match draft.export_level.as_deref() {
+        None | Some("records") => Ok(ExportLevel::Records),
+        Some("summary") => Ok(ExportLevel::Summary),
+        Some("raw") => Ok(ExportLevel::Raw),
+        Some(other) => no(
+            "export-level",
+            format!("`{other}`; give summary, records or raw"),
+        ),
+    }
+}
+
+fn ui(draft: &Draft, notes: &mut Vec<String>) -> Result<Ui, ConfigError> {
+    match draft.ui.as_deref() {
+        None => Ok(Ui::Auto),
+        Some("simple") => Ok(Ui::Simple),
+        Some("none") => Ok(Ui::None),
+        Some("dashboard") => {
+            notes.push("--ui dashboard comes with a later version: simple is shown".into());
+            Ok(Ui::Simple)
+        }
+        Some(other) => no("ui", format!("`{other}`; give simple or none")),
+    }
+}
+
+fn cores(draft: &Draft) -> Result<Cores, ConfigError> {
+    let bad = |text: &str| {
+        no(
+            "cores",
+            format!("`{text}`; give auto, a number, or a list 2,4-7"),
+        )
+    };
+    match draft.cores.as_deref() {
+        None | Some("auto") => Ok(Cores::Auto),
+        Some(text) if !text.contains([',', '-']) => match text.parse() {
+            Ok(n) if n > 0 => Ok(Cores::Count(n)),
+            _ => bad(text),
+        },
+        Some(text) => {
+            let mut list = Vec::new();
+            for part in text.split(',').filter(|part| !part.is_empty()) {
+                let (first, last) = part.split_once('-').unwrap_or((part, part));
+                match (first.trim().parse::<usize>(), last.trim().parse::<usize>()) {
+                    (Ok(a), Ok(b)) if a <= b && b < 65_536 => list.extend(a..=b),
+                    _ => return bad(text),
+                }
+            }
+            list.sort_unstable();
+            list.dedup();
+            if list.is_empty() {
+                bad(text)
+            } else {
+                Ok(Cores::List(list))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn draft(value: Value) -> Draft {
+        serde_json::from_value(value).unwrap()
+    }
+
+    fn refusal(value: Value) -> String {
+        draft(value).check("").unwrap_err().to_string()
+    }
+
+    #[test]
+    fn what_is_not_said_has_the_peers_defaults() {
+        let checked = draft(json!({})).check("tokenring profile").unwrap();
+        let config = checked.config;
+        assert_eq!(config.urls[0].origin(), "http://localhost:8000");
+        assert_eq!(config.load, Load::Concurrency(1));
+        assert_eq!(config.request_count, Some(10));
+        assert_eq!(
+            config.isl,
+            Lengths {
+                mean: 550.0,
+                stddev: 0.0
+            }
+        );
+        assert_eq!(config.request_timeout, Ns::from_ms(21_600_000));
+        let config = draft(json!({"concurrency": 64})).check("").unwrap().config;
+        assert_eq!(config.request_count, Some(128));
+        let config = draft(json!({"request_rate": 5.0}))
+            .check("")
+            .unwrap()
+            .config;
+        assert_eq!(
+            config.load,
+            Load::Poisson {
+                rate_per_s: 5.0,
+                cap: None
+            }
+        );
+    }
+
+    #[test]
+    fn each_setting_out_of_range_names_its_flag() {
+        for (value, flag) in [
+            (json!({"concurrency": 0}), "--concurrency"),
+            (json!({"request_rate": -1.0}), "--request-rate"),
+            (json!({"request_count": 0}), "--request-count"),
+            (json!({"isl": 0.0}), "--isl"),
+            (json!({"isl_stddev": -1.0}), "--isl-stddev"),
+            (json!({"osl": 0.5}), "--osl"),
+            (json!({"benchmark_duration": 0.0}), "--benchmark-duration"),
+            (
+                json!({"benchmark_grace_period": 1.0}),
+                "--benchmark-grace-period",
+            ),
+            (
+                json!({"warmup_request_count": -1}),
+                "--warmup-request-count",
+            ),
+            (
+                json!({"request_timeout_seconds": 0.0}),
+                "--request-timeout-seconds",
+            ),
+            (json!({"endpoint_type": "embeddings"}), "--endpoint-type"),
+            (
+                json!({"endpoint_type": "chat", "backend": "vllm"}),
+                "--backend",
+            ),
+            (json!({"arrival_pattern": "poisson"}), "--arrival-pattern"),
+            (json!({"url": "http://"}), "--url"),
+            (json!({"goodput": "time_to_first_token"}), "--goodput"),
+            (json!({"goodput": "time_to_first_token:100"}), "--goodput"),
+            (json!({"header": "novalue"}), "--header"),
+            (json!({"cores": "x"}), "--cores"),
+            (json!({"export_level": "x"}), "--export-level"),
+            (
+                json!({"output_tokens_mean_deterministic": true}),
+                "--output-tokens-mean",
+            ),
+            (json!({"demo": true, "url": "h"}), "--demo"),
+            (
+                json!({"profile_export_prefix": "a/b"}),
+                "--profile-export-prefix",
+            ),
+        ] {
+            let text = refusal(value.clone());
+            assert!(text.starts_with(flag), "{value}: {text}");
+        }
+    }
+
+    #[test]
+    fn extra_inputs_come_as_pairs_or_as_json() {
+        let of = |value| {
+            draft(json!({ "extra_inputs": value }))
+                .check("")
+                .unwrap()
+                .config
+        };
+        let pairs = of(json!([
+            "min_tokens:128",
+            "ignore_eos:true",
+            "stop:x",
+            "flag"
+        ]));
+        let object = of(json!({"min_tokens": 128, "ignore_eos": true, "stop": "x", "flag": true}));
+        let text = of(json!([
+            r#"{"min_tokens":128,"ignore_eos":true}"#,
+            "stop:x",
+            "flag:True"
+        ]));
+        assert_eq!(pairs.extra_inputs, object.extra_inputs);
+        assert_eq!(text.extra_inputs, object.extra_inputs);
+    }
+
+    #[test]
+    fn secrets_are_masked_in_the_command_line() {
+        let value = json!({"api_key": "sk-secret", "header": "Authorization: Bearer tok-en"});
+        let line = "tokenring profile --api-key sk-secret -H 'Authorization: Bearer tok-en'";
+        let config = draft(value).check(line).unwrap().config;
+        assert!(!config.command_line.contains("sk-secret"));
+        assert!(
+            !config.command_line.contains("tok-en"),
+            "{}",
+            config.command_line
+        );
+    }
+}

@@ -1,0 +1,94 @@
+//! Settings as typed, by flag or in a file, before they are checked. Absent means not said.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+/// One value or several, as files and flags may have it.
+#[derive(Clone, Debug, Deserialize, Serialize, PartialEq)]
+#[serde(untagged)]
+pub enum Many {
+    /// Several.
+    List(Vec<String>),
+    /// One.
+    One(String),
+}
+
+impl Many {
+    /// As a list.
+    pub fn list(&self) -> Vec<String> {
+        match self {
+            Many::List(list) => list.clone(),
+            Many::One(one) => vec![one.clone()],
+        }
+    }
+}
+
+/// Every setting that a flag or a file can give; keys are the flags' names with underscores.
+#[derive(Clone, Debug, Default, Deserialize, Serialize, PartialEq)]
+#[serde(deny_unknown_fields, default)]
+#[expect(
+    missing_docs,
+    reason = "each is documented as its flag in `cli::flags`"
+)]
+pub struct Draft {
+    pub model: Option<String>,
+    pub endpoint_type: Option<String>,
+    pub endpoint: Option<String>,
+    pub backend: Option<String>,
+    pub url: Option<Many>,
+    pub demo: Option<bool>,
+    pub streaming: Option<bool>,
+    pub concurrency: Option<i64>,
+    pub request_rate: Option<f64>,
+    pub arrival_pattern: Option<String>,
+    pub request_count: Option<i64>,
+    pub benchmark_duration: Option<f64>,
+    pub benchmark_grace_period: Option<f64>,
+    pub warmup_request_count: Option<i64>,
+    pub isl: Option<f64>,
+    pub isl_stddev: Option<f64>,
+    pub osl: Option<f64>,
+    pub osl_stddev: Option<f64>,
+    pub output_tokens_mean_deterministic: Option<bool>,
+    pub use_legacy_max_tokens: Option<bool>,
+    pub extra_inputs: Option<Value>,
+    pub header: Option<Many>,
+    pub api_key: Option<String>,
+    pub tokenizer: Option<String>,
+    pub token_count: Option<String>,
+    pub use_server_token_count: Option<bool>,
+    pub num_dataset_entries: Option<i64>,
+    pub random_seed: Option<u64>,
+    pub request_timeout_seconds: Option<f64>,
+    pub connect_timeout_seconds: Option<f64>,
+    pub wait_for_model_timeout: Option<f64>,
+    pub goodput: Option<Many>,
+    pub artifact_dir: Option<String>,
+    pub profile_export_prefix: Option<String>,
+    pub export_level: Option<String>,
+    pub overwrite: Option<bool>,
+    pub ui: Option<String>,
+    pub verbose: Option<bool>,
+    pub cores: Option<String>,
+    pub workers_max: Option<i64>,
+    pub tls_ca: Option<String>,
+    pub tls_insecure: Option<bool>,
+    pub no_preflight: Option<bool>,
+    pub dry_run: Option<bool>,
+    pub allow_invalid: Option<bool>,
+    pub no_gpu_telemetry: Option<bool>,
+    pub no_batching: Option<bool>,
+}
+
+impl Draft {
+    /// Lays `over` on top: what it says wins.
+    pub fn overlay(self, over: Map<String, Value>) -> Result<Draft, serde_json::Error> {
+        let mut all = match serde_json::to_value(self)? {
+            Value::Object(map) => map,
+            _ => Map::new(),
+        };
+        all.retain(|_, value| !value.is_null());
+        all.extend(over);
+        serde_json::from_value(Value::Object(all))
+    }
+}

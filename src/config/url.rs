@@ -1,0 +1,92 @@
+//! Targets: `host`, `host:port`, with or without scheme, base path and query.
+
+use super::Url;
+
+/// Reads a target. Errors are fragments that say what is wrong with it.
+pub fn parse_url(text: &str) -> Result<Url, String> {
+    let text = text.trim();
+    let full = if text.contains("://") {
+        text.to_string()
+    } else {
+        format!("http://{text}")
+    };
+    let parsed = url::Url::parse(&full).map_err(|error| match error {
+        url::ParseError::EmptyHost => "it has no host; give host:port".to_string(),
+        error => error.to_string(),
+    })?;
+    let tls = match parsed.scheme() {
+        "http" => false,
+        "https" => true,
+        other => return Err(format!("scheme `{other}` is not spoken; use http or https")),
+    };
+    // `host_str` keeps the brackets of an IPv6 literal; `host` knows the address.
+    let host = match parsed.host() {
+        Some(url::Host::Domain(name)) if !name.is_empty() => name.to_string(),
+        Some(url::Host::Ipv4(address)) => address.to_string(),
+        Some(url::Host::Ipv6(address)) => address.to_string(),
+        _ => return Err("it has no host; give host:port".into()),
+    };
+    if parsed.fragment().is_some() {
+        return Err("a fragment (#...) means nothing to a server; leave it out".into());
+    }
+    let said_port = parsed.port();
+    // The peers' default port is 8000, but a url with a scheme means the scheme's own.
+    let port = match (said_port, text.contains("://"), tls) {
+        (Some(port), ..) => port,
+        (None, false, _) => 8000,
+        (None, true, true) => 443,
+        (None, true, false) => 80,
+    };
+    let query = parsed
+        .query()
+        .map_or(String::new(), |query| format!("?{query}"));
+    Ok(Url {
+        tls,
+        host,
+        port,
+        base: parsed.path().trim_end_matches('/').to_string(),
+        query,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(text: &str) -> (String, String, String) {
+        let url = parse_url(text).unwrap();
+        (url.origin(), url.authority(), url.query)
+    }
+
+    #[test]
+    fn targets_may_be_short_or_whole() {
+        let three = |a: &str, b: &str, c: &str| (a.to_string(), b.to_string(), c.to_string());
+        assert_eq!(
+            of("localhost:8001"),
+            three("http://localhost:8001", "localhost:8001", "")
+        );
+        assert_eq!(of("gpu7"), three("http://gpu7:8000", "gpu7:8000", ""));
+        assert_eq!(
+            of("https://h/base/v1/?a=b"),
+            three("https://h:443/base/v1", "h:443", "?a=b")
+        );
+        assert_eq!(
+            of("http://[::1]:8000"),
+            three("http://[::1]:8000", "[::1]:8000", "")
+        );
+    }
+
+    #[test]
+    fn what_is_no_target_is_refused() {
+        for text in [
+            "http://",
+            "http://:80",
+            "ftp://h",
+            "h:99999",
+            "",
+            "http://h#x",
+        ] {
+            assert!(parse_url(text).is_err(), "{text}");
+        }
+    }
+}
