@@ -1,6 +1,8 @@
 //! One file per API: builds a payload's bytes, and reads text, reasoning, tool calls, usage and
 //! errors from an event or a whole body. No I/O. The mock's shapes and stamps are here too.
 
+pub mod stamp;
+
 use crate::stats::Usage;
 use std::borrow::Cow;
 
