@@ -116,7 +116,7 @@ pub struct TokenCounts {
 pub struct Buffers {
     /// Times of the content events, ascending.
     pub content_times: Vec<Ns>,
-    /// Answer text (content, then tool call fragments) as the inside of a JSON string, still escaped.
+    /// Answer text (content, then tool call fragments), the inside of a JSON string, still escaped.
     pub answer: Vec<u8>,
     /// Reasoning text, in the same form.
     pub reasoning: Vec<u8>,
