@@ -1,0 +1,171 @@
+//! The flags of `profile` as data: names of both peers, kind, help. A flag's key in a
+//! configuration file is its first name with underscores.
+
+use clap::{Arg, ArgAction, ArgMatches, Command};
+use serde_json::{Map, Value};
+
+/// What a flag takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Switch,
+    Text,
+    Integer,
+    Number,
+    /// Several values, several times.
+    Many,
+}
+
+struct Flag {
+    short: Option<char>,
+    /// First the key's name, then aliases.
+    names: &'static [&'static str],
+    kind: Kind,
+    help: &'static str,
+    section: &'static str,
+}
+
+const fn flag(
+    section: &'static str,
+    short: Option<char>,
+    names: &'static [&'static str],
+    kind: Kind,
+    help: &'static str,
+) -> Flag {
+    Flag { short, names, kind, help, section }
+}
+
+use Kind::{Integer, Many, Number, Switch, Text};
+
+const TARGET: &str = "Target";
+const LOAD: &str = "Load";
+const INPUT: &str = "Requests";
+const OUTPUT: &str = "Output";
+const MACHINE: &str = "Client";
+
+#[rustfmt::skip]
+const FLAGS: &[Flag] = &[
+    flag(TARGET, Some('m'), &["model", "model-names"], Text, "Model name; may be left out where the server has one"),
+    flag(TARGET, None, &["endpoint-type"], Text, "chat (default), completions, or generate (Triton)"),
+    flag(TARGET, None, &["endpoint", "custom-endpoint"], Text, "Path in place of the endpoint type's own"),
+    flag(TARGET, None, &["backend"], Text, "Triton's backend: tensorrtllm or vllm; without --endpoint-type it means generate"),
+    flag(TARGET, Some('u'), &["url"], Many, "host:port, with or without scheme, path, query; several are dealt round robin [default: localhost:8000]"),
+    flag(TARGET, None, &["demo"], Switch, "Start the bundled mock server and profile that"),
+    flag(TARGET, None, &["streaming"], Switch, "Ask for a stream of events"),
+    flag(TARGET, Some('H'), &["header"], Many, "Header `Name: value` of every request"),
+    flag(TARGET, None, &["api-key"], Text, "Key sent as bearer token [env: OPENAI_API_KEY]; masked in every output"),
+    flag(TARGET, None, &["tls-ca"], Text, "PEM file of further root certificates"),
+    flag(TARGET, None, &["tls-insecure"], Switch, "Do not verify certificates"),
+    flag(TARGET, None, &["wait-for-model-timeout"], Number, "Wait so many seconds for the model to answer before the run [default: 0]"),
+    flag(TARGET, None, &["no-preflight"], Switch, "Send no probe before the run"),
+    flag(LOAD, None, &["concurrency"], Integer, "Requests in flight; with a rate, the cap on them [default: 1]"),
+    flag(LOAD, None, &["request-rate"], Number, "Requests per second, open loop"),
+    flag(LOAD, None, &["arrival-pattern", "request-rate-mode"], Text, "poisson (default) or constant"),
+    flag(LOAD, None, &["request-count", "num-requests"], Integer, "Measured requests [default: max(10, 2 x concurrency)]"),
+    flag(LOAD, None, &["benchmark-duration"], Number, "Stop sending after so many seconds"),
+    flag(LOAD, None, &["benchmark-grace-period"], Number, "Then wait so many seconds for what is in flight [default: 30]"),
+    flag(LOAD, None, &["warmup-request-count", "num-warmup-requests"], Integer, "Requests before the measurement [default: 0]"),
+    flag(LOAD, None, &["request-timeout-seconds"], Number, "Limit on a whole request [default: 21600]"),
+    flag(LOAD, None, &["connect-timeout-seconds"], Number, "Limit on connecting [default: 30]"),
+    flag(LOAD, None, &["random-seed"], Integer, "Seed of lengths, prompts and arrivals [default: random, printed]"),
+    flag(INPUT, None, &["isl", "synthetic-input-tokens-mean", "prompt-input-tokens-mean"], Number, "Mean tokens of a prompt [default: 550]"),
+    flag(INPUT, None, &["isl-stddev", "synthetic-input-tokens-stddev", "prompt-input-tokens-stddev"], Number, "Its standard deviation [default: 0]"),
+    flag(INPUT, None, &["osl", "output-tokens-mean", "prompt-output-tokens-mean"], Number, "Mean of the longest answer, in tokens"),
+    flag(INPUT, None, &["osl-stddev", "output-tokens-stddev", "prompt-output-tokens-stddev"], Number, "Its standard deviation [default: 0]"),
+    flag(INPUT, None, &["output-tokens-mean-deterministic"], Switch, "Fix the length of answers (ignore_eos and min_tokens; min_length on Triton)"),
+    flag(INPUT, None, &["use-legacy-max-tokens"], Switch, "Send max_tokens in place of max_completion_tokens"),
+    flag(INPUT, None, &["extra-inputs"], Many, "Further members of every payload: key:value, or a JSON object; null removes one"),
+    flag(INPUT, None, &["num-dataset-entries", "num-prompts"], Integer, "Distinct prompts, reused in order [default: one per request]"),
+    flag(INPUT, None, &["tokenizer"], Text, "Folder or file with tokenizer.json, or builtin (o200k)"),
+    flag(INPUT, None, &["token-count"], Text, "auto (the server's usage, else ours), server, client"),
+    flag(INPUT, None, &["use-server-token-count"], Switch, "The same as --token-count server"),
+    flag(OUTPUT, Some('g'), &["goodput"], Many, "Service levels `tag:limit`, in display units"),
+    flag(OUTPUT, None, &["artifact-dir", "output-artifact-dir"], Text, "Folder of the run's files [default: artifacts/<name>]"),
+    flag(OUTPUT, None, &["profile-export-prefix", "profile-export-file"], Text, "Name of the exported files"),
+    flag(OUTPUT, None, &["export-level", "profile-export-level"], Text, "summary, records (default) or raw"),
+    flag(OUTPUT, None, &["overwrite"], Switch, "Replace an earlier run instead of moving it aside"),
+    flag(OUTPUT, None, &["ui", "ui-type"], Text, "simple or none [default: by terminal or pipe]"),
+    flag(OUTPUT, Some('v'), &["verbose"], Switch, "Say more on stderr"),
+    flag(OUTPUT, None, &["dry-run"], Switch, "Print the plan, one exact request and its curl line; send nothing"),
+    flag(OUTPUT, None, &["allow-invalid"], Switch, "Exit 0 although the verdict is INVALID"),
+    flag(MACHINE, None, &["cores"], Text, "auto (default), a number, or a list of CPUs 2,4-7"),
+    flag(MACHINE, None, &["workers-max", "max-workers"], Integer, "Most workers that auto takes"),
+    flag(MACHINE, None, &["no-gpu-telemetry"], Switch, "Do not sample GPUs"),
+    flag(MACHINE, None, &["no-batching"], Switch, "Wake for every read instead of in batches"),
+];
+
+/// Flags whose comma list means a sweep with AIPerf.
+const SWEEPS: &[&str] = &["concurrency", "request-rate", "isl", "osl", "request-count"];
+
+/// The `profile` subcommand.
+pub fn command() -> Command {
+    let mut command = Command::new("profile")
+        .about("One run: warm-up, measurement, drain, verdict, report, artifacts")
+        .arg(
+            Arg::new("config")
+                .long("config")
+                .short('f')
+                .value_name("FILE")
+                .help("YAML or TOML file; keys are the flags' first names with underscores"),
+        )
+        // Known to the peers, and already so here.
+        .arg(Arg::new("gpu-telemetry").long("gpu-telemetry").num_args(0..).hide(true))
+        .arg(Arg::new("no-server-metrics").long("no-server-metrics").num_args(0).hide(true))
+        .arg(Arg::new("extra-verbose").long("extra-verbose").num_args(0).hide(true));
+    for flag in FLAGS {
+        let mut arg = Arg::new(flag.names[0])
+            .long(flag.names[0])
+            .visible_aliases(flag.names[1..].iter().copied())
+            .help(flag.help)
+            .help_heading(flag.section);
+        if let Some(short) = flag.short {
+            arg = arg.short(short);
+        }
+        arg = match flag.kind {
+            Switch => arg.action(ArgAction::SetTrue),
+            Many => arg.action(ArgAction::Append).num_args(1..).value_name("VALUE"),
+            Text => arg.value_name("VALUE"),
+            Integer | Number => arg.value_name("N").allow_negative_numbers(true),
+        };
+        command = command.arg(arg);
+    }
+    command
+}
+
+/// What was typed, as a configuration file would say it. Errors name the flag.
+pub fn settings(matches: &ArgMatches) -> Result<Map<String, Value>, String> {
+    let mut all = Map::new();
+    for flag in FLAGS {
+        let name = flag.names[0];
+        let value = match flag.kind {
+            Switch if matches.get_flag(name) => Some(Value::Bool(true)),
+            Switch => None,
+            Many => matches.get_many::<String>(name).map(|values| values.cloned().collect()),
+            kind => match matches.get_one::<String>(name) {
+                Some(text) => Some(scalar(name, kind, text)?),
+                None => None,
+            },
+        };
+        if let Some(value) = value {
+            all.insert(name.replace('-', "_"), value);
+        }
+    }
+    Ok(all)
+}
+
+fn scalar(name: &str, kind: Kind, text: &str) -> Result<Value, String> {
+    if text.contains(',') && SWEEPS.contains(&name) {
+        return Err(format!("--{name} {text}: lists (sweeps) come with a later version; give one"));
+    }
+    let bad = |what: &str| format!("--{name}: `{text}` is no {what}");
+    match kind {
+        Integer if name == "random-seed" => {
+            text.parse::<u64>().map(Value::from).map_err(|_| bad("whole number from 0"))
+        }
+        Integer => text.parse::<i64>().map(Value::from).map_err(|_| bad("whole number")),
+        Number => match text.parse::<f64>() {
+            Ok(number) if number.is_finite() => Ok(Value::from(number)),
+            _ => Err(bad("number")),
+        },
+        _ => Ok(text.into()),
+    }
+}

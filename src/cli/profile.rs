@@ -1,0 +1,50 @@
+//! `tokenring profile`: flags, file and environment become one configuration, and run.
+
+use super::flags;
+use crate::base::{Exit, Ns};
+use crate::config::{self, Checked, Draft};
+use crate::profile::{self, Launch};
+use clap::ArgMatches;
+use std::ffi::OsString;
+use std::path::Path;
+
+/// Runs the subcommand.
+pub fn run(matches: &ArgMatches, args: &[OsString], launched: Ns) -> Exit {
+    match checked(matches, args) {
+        Err(text) => {
+            eprintln!("error: {text}");
+            Exit::Usage
+        }
+        Ok(Checked { config, notes }) => {
+            let program = std::env::current_exe().ok();
+            profile::run(config, Launch { at: launched, program, notes })
+        }
+    }
+}
+
+fn checked(matches: &ArgMatches, args: &[OsString]) -> Result<Checked, String> {
+    let file = match matches.get_one::<String>("config") {
+        Some(path) => config::read(Path::new(path))?,
+        None => Draft::default(),
+    };
+    let flags = flags::settings(matches)?;
+    let mut draft = file.overlay(flags).map_err(|error| format!("settings: {error}"))?;
+    if draft.api_key.is_none() {
+        draft.api_key = std::env::var("OPENAI_API_KEY").ok();
+    }
+    draft.check(&command_line(args)).map_err(|error| error.to_string())
+}
+
+/// The command as it could be typed again.
+fn command_line(args: &[OsString]) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,@%+".contains(c);
+    let quote = |arg: &OsString| {
+        let text = arg.to_string_lossy();
+        match !text.is_empty() && text.chars().all(plain) {
+            true => text.into_owned(),
+            false => format!("'{}'", text.replace('\'', r"'\''")),
+        }
+    };
+    let rest = args.iter().skip(1).map(quote);
+    std::iter::once("tokenring".to_string()).chain(rest).collect::<Vec<_>>().join(" ")
+}
