@@ -2,10 +2,24 @@
 //!
 //! Start at [`Record`]; each metric's definition stands once, in `metric`.
 
+pub mod accumulate;
+pub mod distribution;
+pub mod histogram;
+pub mod metric;
 pub mod record;
+pub mod recorder;
+pub mod series;
 pub mod summary;
+pub mod sweep;
+pub mod window;
 
+pub use accumulate::{AccumulateOptions, Accumulator, Attainment, SteadyState, Totals, Value};
+pub use histogram::{Histogram, IntervalLog};
+pub use metric::Metric;
 pub use record::{
     Buffers, Failure, FailureKind, Phase, Record, Stage, TokenCounts, TokenSource, Usage,
 };
+pub use recorder::CoreRecorder;
+pub use series::{Deviation, Series};
 pub use summary::Summary;
+pub use window::Window;
