@@ -625,3 +625,7 @@ impl Accumulator {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "accumulate_tests.rs"]
+mod tests;
