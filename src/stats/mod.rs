@@ -3,6 +3,7 @@
 //! Start at [`Record`]; each metric's definition stands once, in `metric`.
 
 pub mod accumulate;
+mod column;
 pub mod distribution;
 pub mod histogram;
 pub mod metric;
