@@ -2,14 +2,25 @@
 //!
 //! Start at [`Record`]; each metric's definition stands once, in `metric`.
 
-mod histogram;
+pub mod accumulate;
+mod column;
+pub mod distribution;
+pub mod histogram;
+pub mod metric;
 pub mod record;
-mod recorder;
+pub mod recorder;
+pub mod series;
 pub mod summary;
+pub mod sweep;
+pub mod window;
 
-pub use histogram::Histogram;
+pub use accumulate::{AccumulateOptions, Accumulator, Attainment, SteadyState, Totals, Value};
+pub use histogram::{Histogram, IntervalLog};
+pub use metric::Metric;
 pub use record::{
     Buffers, Failure, FailureKind, Phase, Record, Stage, TokenCounts, TokenSource, Usage,
 };
 pub use recorder::CoreRecorder;
+pub use series::{Deviation, Series};
 pub use summary::Summary;
+pub use window::Window;

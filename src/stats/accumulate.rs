@@ -1,0 +1,536 @@
+//! Records in, figures out: exact columns up to a limit, histograms beyond.
+
+use super::column::{Column, whole};
+use super::distribution::{adjusted, float};
+use super::histogram::Histogram;
+use super::metric::{self, Kind, METRICS, Metric, Need};
+use super::record::{Phase, Record};
+use super::summary::{ErrorGroup, Figure, MetricResult};
+use super::sweep::{Span, Steps, sweep};
+use crate::base::limits::EXACT_REQUESTS_MAX;
+use crate::base::{Anchor, Ns};
+use rustc_hash::FxHashMap;
+
+/// Kinds of errors kept apart; further ones share a group.
+const ERROR_GROUPS_MAX: usize = 1000;
+
+/// What to sum up.
+#[derive(Clone, Debug)]
+pub struct AccumulateOptions {
+    /// A stream was asked for: only then TTFT, ITL and decode figures exist.
+    pub streaming: bool,
+    /// Service levels: tag and limit in display units.
+    pub goodput: Vec<(String, f64)>,
+    /// Wall time.
+    pub anchor: Anchor,
+    /// Slots of a closed loop, for the steady view.
+    pub concurrency: Option<u32>,
+}
+
+/// A value of one record, for the records file.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Value {
+    /// A measured number.
+    Number(f64),
+    /// A whole number.
+    Integer(u64),
+    /// Gaps.
+    List(Vec<f64>),
+}
+
+/// The closed loop from the first to the last moment with all slots busy.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SteadyState {
+    /// All slots busy for the first time.
+    pub start: Ns,
+    /// And for the last time.
+    pub end: Ns,
+    /// Valid requests that ended in it, per second.
+    pub request_throughput: f64,
+    /// Output tokens in it, spread evenly over each request's decode time, per second.
+    pub output_token_throughput: Option<f64>,
+    /// Time-weighted requests in flight in it.
+    pub concurrency_held: f64,
+}
+
+/// How one service level was met.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Attainment {
+    /// Tag.
+    pub tag: String,
+    /// Limit.
+    pub limit: f64,
+    /// Of all requests, failed ones included; 0..1.
+    pub met_ratio: f64,
+}
+
+/// All that the records say.
+#[derive(Clone, Debug, PartialEq, Default)]
+pub struct Totals {
+    /// Measured metrics, in AIPerf's order of keys.
+    pub metrics: Vec<MetricResult>,
+    /// Warm-up metrics; empty without warm-up.
+    pub warmup: Vec<MetricResult>,
+    /// `<tag>_from_due`, for `client`.
+    pub client: Vec<MetricResult>,
+    /// Failures by kind, most first.
+    pub errors: Vec<ErrorGroup>,
+    /// Wall time of the first measured start; 0 without a request.
+    pub start_wall_ns: u64,
+    /// Wall time of the last measured end.
+    pub end_wall_ns: u64,
+    /// First measured start and last end, monotonic.
+    pub window: Option<(Ns, Ns)>,
+    /// Closed loop only.
+    pub steady: Option<SteadyState>,
+    /// Per service level.
+    pub attainment: Vec<Attainment>,
+    /// Output tokens of good requests per second.
+    pub good_token_throughput: Option<f64>,
+    /// ns histograms by tag, for the interval log.
+    pub histograms: Vec<(&'static str, Histogram)>,
+}
+
+/// One phase's columns.
+#[derive(Debug)]
+struct Part {
+    columns: Vec<Column>,
+    gaps: Column,
+    error_isl: Column,
+    spans: Vec<Span>,
+    /// Slot, done: all requests.
+    held: Vec<(Ns, Ns)>,
+    chunks_kept: usize,
+    valid: u64,
+    failed: u64,
+    first_start: Option<Ns>,
+    last_content: Option<Ns>,
+    last_done: Ns,
+    any_start: Option<Ns>,
+    good: u64,
+    good_tokens: f64,
+    met: Vec<u64>,
+    mismatches: Option<u64>,
+    discrepancies: Option<u64>,
+    errors: FxHashMap<(u16, String, String), u64>,
+}
+
+impl Part {
+    fn new(limits: usize) -> Part {
+        Part {
+            columns: vec![Column::Constant(0.0, 0); METRICS.len()],
+            gaps: Column::Constant(0.0, 0),
+            error_isl: Column::Constant(0.0, 0),
+            spans: Vec::new(),
+            held: Vec::new(),
+            chunks_kept: 0,
+            valid: 0,
+            failed: 0,
+            first_start: None,
+            last_content: None,
+            last_done: Ns::ZERO,
+            any_start: None,
+            good: 0,
+            good_tokens: 0.0,
+            met: vec![0; limits],
+            mismatches: None,
+            discrepancies: None,
+            errors: FxHashMap::default(),
+        }
+    }
+
+    fn fail(&mut self, record: &Record) {
+        self.failed += 1;
+        if let Some(isl) = record.tokens.input {
+            self.error_isl.push(f64::from(isl));
+        }
+        let Some(failure) = &record.failure else {
+            return;
+        };
+        let mut key = (failure.code, failure.name.clone(), failure.message.clone());
+        if self.errors.len() >= ERROR_GROUPS_MAX && !self.errors.contains_key(&key) {
+            key = (
+                failure.code,
+                failure.name.clone(),
+                "further messages".to_owned(),
+            );
+        }
+        *self.errors.entry(key).or_default() += 1;
+    }
+
+    fn push(&mut self, record: &Record, options: &AccumulateOptions) {
+        self.any_start = Some(self.any_start.map_or(record.start, |t| t.min(record.start)));
+        self.last_done = self.last_done.max(record.done);
+        if self.held.len() < EXACT_REQUESTS_MAX {
+            self.held.push((record.slot, record.done));
+        }
+        if !record.is_valid() {
+            return self.fail(record);
+        }
+        self.valid += 1;
+        self.first_start = Some(
+            self.first_start
+                .map_or(record.start, |t| t.min(record.start)),
+        );
+        self.last_content = self.last_content.max(record.last_content);
+        for (metric, column) in METRICS.iter().zip(&mut self.columns) {
+            let exists = options.streaming || metric.need != Need::Streaming;
+            if let Some(value) = metric.value(record).filter(|_| exists) {
+                column.push(value);
+            }
+        }
+        if options.streaming && record.streamed {
+            for pair in record.buffers.content_times.windows(2) {
+                self.gaps.push(pair[1].saturating_since(pair[0]).as_ms());
+            }
+        }
+        for (sum, found) in [
+            (&mut self.mismatches, metric::is_osl_mismatch(record)),
+            (
+                &mut self.discrepancies,
+                metric::is_usage_discrepancy(record),
+            ),
+        ] {
+            *sum = found.map(|f| sum.unwrap_or(0) + u64::from(f)).or(*sum);
+        }
+        let met = meets(record, &options.goodput);
+        met.iter()
+            .zip(&mut self.met)
+            .for_each(|(ok, sum)| *sum += u64::from(*ok));
+        if !met.is_empty() && met.iter().all(|ok| *ok) {
+            self.good += 1;
+            self.good_tokens += metric::output_sequence_length(record).unwrap_or(0.0);
+        }
+        self.keep_span(record, options);
+    }
+
+    fn keep_span(&mut self, record: &Record, options: &AccumulateOptions) {
+        let Some(end) = record
+            .last_content
+            .filter(|_| self.spans.len() < EXACT_REQUESTS_MAX)
+        else {
+            return;
+        };
+        let first = record
+            .first_content
+            .filter(|_| options.streaming && record.streamed);
+        let times = &record.buffers.content_times;
+        let fits = first.is_some() && self.chunks_kept + times.len() <= EXACT_REQUESTS_MAX;
+        self.chunks_kept += if fits { times.len() } else { 0 };
+        let output = record.tokens.output.unwrap_or(0) + record.tokens.reasoning.unwrap_or(0);
+        self.spans.push(Span {
+            start: record.start,
+            first,
+            end,
+            input: record.tokens.input.unwrap_or(0),
+            output,
+            chunks: if fits { times.clone() } else { Vec::new() },
+        });
+    }
+
+    fn sum(&mut self, tag: &str) -> Option<f64> {
+        let index = METRICS.iter().position(|m| m.tag == tag)?;
+        self.columns[index].distribution().map(|d| d.sum)
+    }
+
+    fn duration_s(&self) -> Option<f64> {
+        let span = self.last_content?.since(self.first_start?)?.as_secs();
+        (span > 0.0).then_some(span)
+    }
+
+    /// The number of a metric of the whole run.
+    fn run_value(&mut self, tag: &str) -> Option<f64> {
+        let (ok, failed) = (float(self.valid), float(self.failed));
+        let all = ok + failed;
+        let duration = self.duration_s();
+        let per_s = |value: Option<f64>| Some(value? / duration?);
+        match tag {
+            "request_throughput" => per_s((ok > 0.0).then_some(ok)),
+            "request_count" => Some(ok),
+            "benchmark_duration" => duration,
+            "output_token_throughput" => per_s(self.sum("output_sequence_length")),
+            "input_token_throughput" => per_s(self.sum("input_sequence_length")),
+            "total_token_throughput" => {
+                let input = self.sum("input_sequence_length")?;
+                per_s(Some(input + self.sum("output_sequence_length")?))
+            }
+            "goodput" => per_s(Some(float(self.good))),
+            "good_request_count" => Some(float(self.good)),
+            "good_request_fraction" => (all > 0.0).then(|| float(self.good) / all),
+            "error_request_count" => Some(failed),
+            "completed_request_count" => Some(all),
+            "request_error_rate" => (all > 0.0).then(|| 100.0 * failed / all),
+            "osl_mismatch_count" => self.mismatches.map(float),
+            "usage_discrepancy_count" => self.discrepancies.map(float),
+            "total_isl" => self.sum("input_sequence_length"),
+            "total_osl" => self.sum("output_sequence_length"),
+            "total_output_tokens" => self.sum("output_token_count"),
+            "total_reasoning_tokens" => self.sum("reasoning_token_count"),
+            "total_error_isl" => self.error_isl.distribution().map(|d| d.sum),
+            "overall_usage_prompt_cache_read_pct" => {
+                let prompt = self.sum("usage_prompt_tokens").filter(|sum| *sum > 0.0)?;
+                Some(100.0 * self.sum("usage_prompt_cache_read_tokens")? / prompt)
+            }
+            _ => self.sum(
+                tag.strip_prefix("total_")
+                    .filter(|t| t.starts_with("usage_"))?,
+            ),
+        }
+    }
+
+    fn figures(&mut self, options: &AccumulateOptions) -> Vec<MetricResult> {
+        if self.valid + self.failed == 0 {
+            return Vec::new();
+        }
+        // Beyond the exact limit a sweep would see a part of the run only: absent then.
+        let is_whole = self.spans.len() as u64 == self.valid;
+        let swept = if is_whole {
+            sweep(&self.spans)
+        } else {
+            Vec::new()
+        };
+        let mut results = Vec::with_capacity(METRICS.len());
+        for (index, metric) in METRICS.iter().enumerate() {
+            let exists = match metric.need {
+                Need::Nothing => true,
+                Need::Streaming => options.streaming,
+                Need::Goodput => !options.goodput.is_empty(),
+                Need::Errors => self.failed > 0,
+            };
+            if !exists {
+                continue;
+            }
+            if metric.tag == "effective_concurrency" {
+                results.extend(self.adjusted());
+            }
+            let swept = swept.iter().find(|(tag, _)| *tag == metric.tag);
+            let figure = match metric.kind {
+                Kind::Record(_) => self.columns[index].distribution().map(Figure::Distribution),
+                Kind::Events => self.gaps.distribution().map(Figure::Distribution),
+                Kind::Run if metric.tag == "error_isl" => {
+                    self.error_isl.distribution().map(Figure::Distribution)
+                }
+                Kind::Run => match swept {
+                    Some((_, figure)) => Some(Figure::Weighted(figure.clone())),
+                    None => self.run_value(metric.tag).map(Figure::Scalar),
+                },
+            };
+            results.extend(figure.map(|f| result(metric.tag, metric.header, metric.unit, f)));
+        }
+        results
+    }
+
+    fn adjusted(&self) -> Vec<MetricResult> {
+        let mut results = Vec::new();
+        for (metric, column) in METRICS.iter().zip(&self.columns) {
+            let Some((tag, header)) = metric.adjusted.filter(|_| self.failed > 0) else {
+                continue;
+            };
+            let successes = match column {
+                Column::Constant(_, count) => *count,
+                Column::Exact(values) => values.len() as u64,
+                Column::Rough(rough) => rough.count(),
+            };
+            let figure = adjusted(successes, self.failed, |rank| column.at(rank));
+            let figure = figure.map(Figure::Adjusted);
+            results.extend(figure.map(|f| result(tag, header, metric.unit, f)));
+        }
+        results
+    }
+
+    fn steady(&self, slots: u32) -> Option<SteadyState> {
+        let mut steps = Steps::default();
+        for &(slot, done) in &self.held {
+            steps.add(slot, done, 1.0);
+        }
+        let curve = steps.curve();
+        let is_full = |v: f64| v >= f64::from(slots) - 0.5;
+        let start = curve.iter().find(|s| is_full(s.1))?.0;
+        let last = curve.iter().rposition(|s| is_full(s.1))?;
+        let end = curve.get(last + 1)?.0;
+        let span = end.since(start).filter(|s| s.0 > 0)?.as_secs();
+        let inside = curve.windows(2).filter(|w| w[0].0 >= start && w[0].0 < end);
+        let area: f64 = inside
+            .map(|w| w[0].1 * w[1].0.saturating_since(w[0].0).as_secs())
+            .sum();
+        let (mut ended, mut tokens) = (0.0, 0.0);
+        for s in &self.spans {
+            let is_inside = s.end > start && s.end <= end;
+            ended += if is_inside { 1.0 } else { 0.0 };
+            let first = s.first.unwrap_or(s.end);
+            let length = s.end.saturating_since(first).as_secs();
+            let overlap = s.end.min(end).saturating_since(first.max(start)).as_secs();
+            tokens += match length > 0.0 {
+                true => f64::from(s.output) * overlap / length,
+                false if is_inside => f64::from(s.output),
+                false => 0.0,
+            };
+        }
+        Some(SteadyState {
+            start,
+            end,
+            request_throughput: ended / span,
+            output_token_throughput: (tokens > 0.0).then_some(tokens / span),
+            concurrency_held: area / span,
+        })
+    }
+}
+
+fn result(
+    tag: &'static str,
+    header: &'static str,
+    unit: &'static str,
+    figure: Figure,
+) -> MetricResult {
+    MetricResult {
+        tag,
+        header,
+        unit,
+        figure,
+    }
+}
+
+/// For each service level: has the record the metric, and within its limit?
+fn meets(record: &Record, goodput: &[(String, f64)]) -> Vec<bool> {
+    let check = |(tag, limit): &(String, f64)| {
+        let metric = metric::find(tag).filter(|_| record.is_valid())?;
+        let value = metric.value(record)?;
+        Some(if metric.larger_is_better {
+            value >= *limit
+        } else {
+            value <= *limit
+        })
+    };
+    goodput
+        .iter()
+        .map(|slo| check(slo).unwrap_or(false))
+        .collect()
+}
+
+/// Sums records up. One thread feeds it; push order changes no figure but the last digit of sums.
+#[derive(Debug)]
+pub struct Accumulator {
+    options: AccumulateOptions,
+    warmup: Part,
+    profiling: Part,
+}
+
+impl Accumulator {
+    /// An empty one.
+    pub fn new(options: AccumulateOptions) -> Accumulator {
+        let limits = options.goodput.len();
+        Accumulator {
+            options,
+            warmup: Part::new(limits),
+            profiling: Part::new(limits),
+        }
+    }
+
+    /// Adds a finished request whose `tokens` are set.
+    pub fn push(&mut self, record: &Record) {
+        match record.phase {
+            Phase::Warmup => self.warmup.push(record, &self.options),
+            Phase::Profiling => self.profiling.push(record, &self.options),
+        }
+    }
+
+    /// The metrics of one record, for the records file; a failed one has only `error_isl`.
+    pub fn per_record(&self, record: &Record) -> Vec<(&'static Metric, Value)> {
+        let mut values = Vec::new();
+        for metric in METRICS {
+            let value = match (metric.kind, metric.tag) {
+                (_, "error_isl") if !record.is_valid() => record.tokens.input.map(f64::from),
+                _ if !record.is_valid() => None,
+                _ if metric.need == Need::Streaming && !self.options.streaming => None,
+                (_, "good_request_count") if !self.options.goodput.is_empty() => {
+                    let met = meets(record, &self.options.goodput);
+                    Some(if met.iter().all(|ok| *ok) { 1.0 } else { 0.0 })
+                }
+                (Kind::Events, _) => {
+                    let times = record.buffers.content_times.windows(2);
+                    let gaps = times.map(|w| w[1].saturating_since(w[0]).as_ms());
+                    let gaps: Vec<f64> = gaps.collect();
+                    if !gaps.is_empty() && record.streamed {
+                        values.push((metric, Value::List(gaps)));
+                    }
+                    None
+                }
+                _ => metric.value(record),
+            };
+            let is_whole = metric.is_integer || metric.tag == "good_request_count";
+            values.extend(value.map(|v| match is_whole {
+                true => (metric, Value::Integer(whole(v))),
+                false => (metric, Value::Number(v)),
+            }));
+        }
+        values
+    }
+
+    /// The figures.
+    pub fn finish(mut self) -> Totals {
+        let options = &self.options;
+        let part = &mut self.profiling;
+        let histograms = METRICS
+            .iter()
+            .zip(&part.columns)
+            .filter_map(|(metric, column)| {
+                let is_wanted = metric.adjusted.is_some();
+                Some((metric.tag, column.histogram().filter(|_| is_wanted)?))
+            });
+        let mut histograms: Vec<_> = histograms.collect();
+        histograms.extend(part.gaps.histogram().map(|h| ("inter_chunk_latency", h)));
+        let (client, metrics): (Vec<_>, Vec<_>) = part
+            .figures(options)
+            .into_iter()
+            .partition(|m| m.tag.ends_with("_from_due"));
+        let all = float(part.valid + part.failed);
+        let attained = options
+            .goodput
+            .iter()
+            .zip(&part.met)
+            .map(|((tag, limit), met)| {
+                let met_ratio = if all > 0.0 { float(*met) / all } else { 0.0 };
+                Attainment {
+                    tag: tag.clone(),
+                    limit: *limit,
+                    met_ratio,
+                }
+            });
+        let warmup = self.warmup.figures(options).into_iter();
+        let window = part.any_start.map(|start| (start, part.last_done));
+        let groups = part
+            .errors
+            .iter()
+            .map(|((code, name, message), count)| ErrorGroup {
+                code: *code,
+                name: name.clone(),
+                message: message.clone(),
+                count: *count,
+            });
+        let mut errors: Vec<ErrorGroup> = groups.collect();
+        errors.sort_by(|a, b| {
+            let key = |e: &ErrorGroup| (e.code, e.name.clone(), e.message.clone());
+            b.count.cmp(&a.count).then_with(|| key(a).cmp(&key(b)))
+        });
+        Totals {
+            warmup: warmup.filter(|m| !m.tag.ends_with("_from_due")).collect(),
+            start_wall_ns: window.map_or(0, |w| options.anchor.wall(w.0)),
+            end_wall_ns: window.map_or(0, |w| options.anchor.wall(w.1)),
+            steady: options.concurrency.and_then(|slots| part.steady(slots)),
+            attainment: attained.collect(),
+            good_token_throughput: part
+                .duration_s()
+                .filter(|_| !options.goodput.is_empty())
+                .map(|s| part.good_tokens / s),
+            metrics,
+            client,
+            errors,
+            window,
+            histograms,
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "accumulate_tests.rs"]
+mod tests;

@@ -1,0 +1,168 @@
+//! A generic time series: what a sampler saw, and its statistics over a window.
+
+use super::distribution::{float_len, percentile};
+use super::summary::{Distribution, PERCENTILES};
+use crate::base::Ns;
+
+/// Values with their times.
+#[derive(Clone, Debug, PartialEq, Default)]
+pub struct Series {
+    /// Times, ascending.
+    pub times: Vec<Ns>,
+    /// Values, one for each time.
+    pub values: Vec<f64>,
+}
+
+/// Which standard deviation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Deviation {
+    /// Divides by n.
+    Population,
+    /// Divides by n - 1; 0 for one value.
+    Sample,
+}
+
+impl Series {
+    /// Adds a sample. One that is older than the last, or not finite, is left out: false then.
+    pub fn push(&mut self, at: Ns, value: f64) -> bool {
+        let is_usable = value.is_finite() && self.times.last().is_none_or(|&last| last <= at);
+        if is_usable {
+            self.times.push(at);
+            self.values.push(value);
+        }
+        is_usable
+    }
+
+    /// The values whose times lie in the window, ends included.
+    pub fn window(&self, start: Ns, end: Ns) -> &[f64] {
+        let from = self.times.partition_point(|&t| t < start);
+        let to = self.times.partition_point(|&t| t <= end);
+        self.values.get(from..to).unwrap_or(&[])
+    }
+
+    /// Statistics over the window; `None` without a sample in it.
+    pub fn distribution(&self, start: Ns, end: Ns, deviation: Deviation) -> Option<Distribution> {
+        let mut values = self.window(start, end).to_vec();
+        let mut found = Distribution::from_values(&mut values)?;
+        let n = float_len(values.len());
+        if deviation == Deviation::Sample && n > 1.0 {
+            found.std *= (n / (n - 1.0)).sqrt();
+        }
+        found.percentiles = PERCENTILES.map(|p| percentile(&values, p).unwrap_or(found.min));
+        Some(found)
+    }
+
+    /// The value at a time, by straight lines between samples, the end values beyond them.
+    pub fn at(&self, at: Ns) -> Option<f64> {
+        let next = self.times.partition_point(|&t| t < at);
+        let Some(&after) = self.values.get(next) else {
+            return self.values.last().copied();
+        };
+        if next == 0 || self.times[next] == at {
+            return Some(after);
+        }
+        let (t0, before) = (self.times[next - 1], self.values[next - 1]);
+        let span = self.times[next].saturating_since(t0).as_secs();
+        Some(before + (after - before) * at.saturating_since(t0).as_secs() / span)
+    }
+
+    /// Growth of a counter over the window, its edges interpolated.
+    ///
+    /// A counter that falls was reset: only the growth between resets is summed. `None` when fewer
+    /// than two samples exist or the samples do not touch the window.
+    pub fn counter_delta(&self, start: Ns, end: Ns) -> Option<f64> {
+        self.points(start, end)
+            .map(|points| points.windows(2).map(|w| (w[1].1 - w[0].1).max(0.0)).sum())
+    }
+
+    /// Integral over the window in value x seconds, by trapezoids, edges interpolated (the end
+    /// values hold beyond the samples).
+    pub fn integral(&self, start: Ns, end: Ns) -> Option<f64> {
+        self.points(start, end).map(|points| {
+            let area = |w: &[(Ns, f64)]| {
+                w[1].0.saturating_since(w[0].0).as_secs() * (w[0].1 + w[1].1) / 2.0
+            };
+            points.windows(2).map(area).sum()
+        })
+    }
+
+    /// The window's edges and the samples between them.
+    fn points(&self, start: Ns, end: Ns) -> Option<Vec<(Ns, f64)>> {
+        let (first, last) = (*self.times.first()?, *self.times.last()?);
+        if first == last || end <= start || first > end || last < start {
+            return None;
+        }
+        let from = self.times.partition_point(|&t| t <= start);
+        let to = self.times.partition_point(|&t| t < end);
+        let mut points = vec![(start, self.at(start)?)];
+        points.extend((from..to).map(|i| (self.times[i], self.values[i])));
+        points.push((end, self.at(end)?));
+        Some(points)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn series(points: &[(u64, f64)]) -> Series {
+        let mut series = Series::default();
+        for &(ms, value) in points {
+            assert!(series.push(Ns::from_ms(ms), value));
+        }
+        series
+    }
+
+    #[test]
+    fn an_energy_counter_is_interpolated_at_the_edges() {
+        let energy = series(&[(0, 100.0), (1000, 200.0), (2000, 400.0)]);
+        let delta = energy.counter_delta(Ns::from_ms(500), Ns::from_ms(1500));
+        assert_eq!(delta, Some(150.0));
+        assert_eq!(
+            energy.counter_delta(Ns::from_ms(5000), Ns::from_ms(6000)),
+            None
+        );
+        assert_eq!(series(&[(0, 1.0)]).counter_delta(Ns::ZERO, Ns(9)), None);
+    }
+
+    #[test]
+    fn a_counter_that_is_reset_does_not_go_back() {
+        let energy = series(&[(0, 100.0), (1000, 200.0), (2000, 0.0), (3000, 50.0)]);
+        assert_eq!(
+            energy.counter_delta(Ns::ZERO, Ns::from_ms(3000)),
+            Some(150.0)
+        );
+    }
+
+    #[test]
+    fn power_integrates_to_energy() {
+        let power = series(&[(0, 100.0), (1000, 300.0), (2000, 300.0)]);
+        assert_eq!(power.integral(Ns::ZERO, Ns::from_ms(2000)), Some(500.0));
+        assert_eq!(
+            power.integral(Ns::from_ms(500), Ns::from_ms(1500)),
+            Some(275.0)
+        );
+    }
+
+    #[test]
+    fn windows_take_their_ends_and_the_sample_deviation() {
+        let power = series(&[(0, 1.0), (10, 2.0), (20, 4.0), (30, 9.0)]);
+        let window = (Ns::from_ms(10), Ns::from_ms(20));
+        let d = power
+            .distribution(window.0, window.1, Deviation::Sample)
+            .unwrap();
+        assert_eq!((d.count, d.avg), (2, 3.0));
+        assert!((d.std - 2f64.sqrt()).abs() < 1e-12);
+        let d = power
+            .distribution(window.0, window.1, Deviation::Population)
+            .unwrap();
+        assert!((d.std - 1.0).abs() < 1e-12);
+    }
+
+    #[test]
+    fn samples_out_of_order_or_not_finite_are_left_out() {
+        let mut s = series(&[(10, 1.0)]);
+        assert!(!s.push(Ns::from_ms(5), 1.0) && !s.push(Ns::from_ms(11), f64::NAN));
+        assert_eq!(s.times.len(), 1);
+    }
+}
