@@ -1,1 +1,44 @@
 //! Summary to bytes: console, json, csv, jsonl.
+//!
+//! Knows nothing of sockets or files: every function here is pure, so that each format has a
+//! snapshot made from a summary written by hand. Start at [`json::aiperf`].
+
+pub mod csv;
+#[cfg(test)]
+mod fixture;
+mod input_config;
+pub mod json;
+pub mod mask;
+mod text;
+
+use crate::base::Anchor;
+use mask::Secrets;
+
+/// What a report says about a run beside its numbers.
+#[derive(Clone, Debug)]
+pub struct RunInfo {
+    /// 12 hexadecimal digits.
+    pub benchmark_id: String,
+    /// Version of the program.
+    pub version: String,
+    /// Number of the trial, from 0.
+    pub trial: u32,
+    /// The command line as typed, secrets masked.
+    pub cli_command: String,
+    /// Bridge from the monotonic clock to wall time.
+    pub anchor: Anchor,
+    /// Targets, as `scheme://host:port/base`, in the order of `Record::url`.
+    pub urls: Vec<String>,
+    /// Models: the one asked for or the one that the server named.
+    pub models: Vec<String>,
+    /// Where the artifacts lie, as printed.
+    pub artifact_dir: String,
+    /// Name of this machine.
+    pub hostname: String,
+    /// True when a warm-up phase precedes the measurement.
+    pub has_warmup: bool,
+    /// Distinct prompts; absent means that each request has its own.
+    pub dataset_entries: Option<u64>,
+    /// What must never be printed.
+    pub secrets: Secrets,
+}

@@ -1,0 +1,287 @@
+//! `profile_export_aiperf.json`: AIPerf's keys in AIPerf's order, ours under `client`.
+
+use super::text::{PERCENTILE_KEYS, WEIGHTED_KEYS, wall};
+use super::{RunInfo, input_config};
+use crate::config::Config;
+use crate::stats::Summary;
+use crate::stats::summary::{ClientReport, CoreReport, Figure, GpuSummary, MetricResult, Spread};
+use serde_json::{Map, Value, json};
+
+/// Version of the file's schema, AIPerf's own.
+pub const SCHEMA_VERSION: &str = "1.4";
+
+/// Metrics that stand before the blocks, in this order; all others follow them.
+const LEADING: [&str; 23] = [
+    "request_throughput",
+    "request_latency",
+    "request_count",
+    "time_to_first_token",
+    "time_to_second_token",
+    "inter_token_latency",
+    "output_token_throughput",
+    "output_token_throughput_per_user",
+    "output_sequence_length",
+    "input_sequence_length",
+    "goodput",
+    "good_request_count",
+    "output_token_count",
+    "reasoning_token_count",
+    "inter_chunk_latency",
+    "total_output_tokens",
+    "total_reasoning_tokens",
+    "benchmark_duration",
+    "total_isl",
+    "total_osl",
+    "error_request_count",
+    "error_isl",
+    "total_error_isl",
+];
+
+/// The whole document. Absent things are left out; what is not finite is null.
+pub fn aiperf(summary: &Summary, config: &Config, run: &RunInfo) -> Value {
+    let mut out = Map::new();
+    out.insert("schema_version".into(), SCHEMA_VERSION.into());
+    out.insert("tokenring_version".into(), run.version.as_str().into());
+    out.insert("benchmark_id".into(), run.benchmark_id.as_str().into());
+    for tag in LEADING {
+        if let Some(metric) = summary.metric(tag) {
+            out.insert(tag.into(), figure(metric));
+        }
+    }
+    if !summary.gpus.is_empty() {
+        out.insert("telemetry_data".into(), telemetry(summary, run));
+    }
+    out.insert(
+        "input_config".into(),
+        input_config::aiperf(summary, config, run),
+    );
+    out.insert("run_info".into(), run_info(config, run));
+    out.insert("was_cancelled".into(), summary.was_cancelled.into());
+    out.insert("is_complete".into(), summary.is_complete.into());
+    out.insert("error_summary".into(), errors(summary));
+    out.insert("start_time".into(), wall(summary.start_wall_ns).into());
+    out.insert("end_time".into(), wall(summary.end_wall_ns).into());
+    if !summary.warmup.is_empty() {
+        out.insert("warmup_metrics".into(), figures(&summary.warmup).into());
+    }
+    for metric in &summary.metrics {
+        if !LEADING.contains(&metric.tag) {
+            out.insert(metric.tag.into(), figure(metric));
+        }
+    }
+    out.insert("client".into(), client(&summary.client));
+    let mut value = Value::Object(out);
+    run.secrets.mask_value(&mut value);
+    value
+}
+
+/// A document as it is written: two spaces of indent, a line feed at the end.
+pub fn bytes(value: &Value) -> Vec<u8> {
+    let mut out = format!("{value:#}").into_bytes();
+    out.push(b'\n');
+    out
+}
+
+/// `{unit, avg, p1, ...}`: what a metric's figure has, in AIPerf's order, p99_9 and p99_99 after
+/// p99.
+pub(super) fn figure(metric: &MetricResult) -> Value {
+    let mut out = Map::new();
+    out.insert("unit".into(), metric.unit.into());
+    match &metric.figure {
+        Figure::Scalar(value) => {
+            out.insert("avg".into(), (*value).into());
+        }
+        Figure::Distribution(d) => {
+            out.insert("avg".into(), d.avg.into());
+            for (key, value) in PERCENTILE_KEYS.iter().zip(d.percentiles) {
+                out.insert((*key).into(), value.into());
+            }
+            for (key, value) in [("min", d.min), ("max", d.max), ("std", d.std)] {
+                out.insert(key.into(), value.into());
+            }
+            out.insert("count".into(), d.count.into());
+            out.insert("sum".into(), d.sum.into());
+        }
+        Figure::Weighted(w) => {
+            out.insert("avg".into(), w.avg.into());
+            for (key, value) in WEIGHTED_KEYS.iter().zip(w.percentiles) {
+                out.insert((*key).into(), value.into());
+            }
+            for (key, value) in [("min", w.min), ("max", w.max), ("std", w.std)] {
+                out.insert(key.into(), value.into());
+            }
+        }
+        Figure::Adjusted(a) => {
+            for (key, value) in PERCENTILE_KEYS.iter().zip(a.percentiles) {
+                if let Some(value) = value {
+                    out.insert((*key).into(), value.into());
+                }
+            }
+            out.insert("min".into(), a.min.into());
+            out.insert("count".into(), a.count.into());
+        }
+    }
+    Value::Object(out)
+}
+
+fn figures(metrics: &[MetricResult]) -> Map<String, Value> {
+    metrics
+        .iter()
+        .map(|metric| (metric.tag.to_owned(), figure(metric)))
+        .collect()
+}
+
+fn run_info(config: &Config, run: &RunInfo) -> Value {
+    json!({
+        "benchmark_id": run.benchmark_id,
+        "random_seed": config.seed,
+        "trial": run.trial,
+        "cli_command": run.cli_command,
+    })
+}
+
+fn errors(summary: &Summary) -> Value {
+    let group = |error: &crate::stats::summary::ErrorGroup| {
+        json!({
+            "error_details": {
+                "code": error.code,
+                "type": error.name,
+                "message": error.message,
+            },
+            "count": error.count,
+        })
+    };
+    summary.errors.iter().map(group).collect()
+}
+
+fn telemetry(summary: &Summary, run: &RunInfo) -> Value {
+    let gpus: Map<String, Value> = summary
+        .gpus
+        .iter()
+        .map(|gpu| (format!("gpu_{}", gpu.index), gpu_object(gpu, run)))
+        .collect();
+    let source = super::csv::GPU_SOURCE;
+    json!({
+        "summary": {
+            "endpoints_configured": [source],
+            "endpoints_successful": [source],
+            "start_time": wall(summary.start_wall_ns),
+            "end_time": wall(summary.end_wall_ns),
+        },
+        "endpoints": { source: { "gpus": gpus } },
+        "error_summary": [],
+    })
+}
+
+fn gpu_object(gpu: &GpuSummary, run: &RunInfo) -> Value {
+    let mut out = json!({
+        "gpu_index": gpu.index,
+        "gpu_name": gpu.name,
+        "gpu_uuid": gpu.uuid,
+        "platform": "nvidia",
+        "hostname": run.hostname,
+        "metrics": figures(&gpu.metrics),
+    });
+    if let Some(energy) = gpu.energy_j {
+        out["energy_j"] = energy.into();
+        out["energy_source"] = gpu.energy_source.into();
+    }
+    out
+}
+
+/// The client's own account; the verdict stands first.
+fn client(report: &ClientReport) -> Value {
+    let reasons: Value = report
+        .reasons
+        .iter()
+        .map(|reason| {
+            json!({
+                "code": reason.code,
+                "level": reason.level.name(),
+                "measured": reason.measured,
+                "limit": reason.limit,
+                "advice": reason.advice,
+            })
+        })
+        .collect();
+    let mut out = Map::new();
+    let mut put = |key: &str, value: Value| {
+        if !value.is_null() {
+            out.insert(key.to_owned(), value);
+        }
+    };
+    put("verdict", report.verdict.name().into());
+    put("reasons", reasons);
+    put("receive_path", report.receive_path.as_str().into());
+    put("receive_lag_ns", spread(report.receive_lag));
+    put("send_lag_ns", spread(report.send_lag));
+    put("event_time_error_ns", spread(report.event_time_error));
+    put("slot_wait_ns", spread(report.slot_wait));
+    put("delivered_rate_per_s", json!(report.delivered_rate));
+    put("scheduled_rate_per_s", json!(report.scheduled_rate));
+    put("concurrency_held", json!(report.concurrency_held));
+    put("concurrency_asked", json!(report.concurrency_asked));
+    put("events_per_read", json!(report.events_per_read));
+    put("kernel_stamped_ratio", json!(report.kernel_stamped_ratio));
+    put("records_lost_count", report.records_lost.into());
+    put("warmup_in_flight_count", report.warmup_in_flight.into());
+    put("record_thread_cpu_ns", report.record_thread_cpu_ns.into());
+    put("tokenizer", report.tokenizer.as_str().into());
+    put("tokenizer_stands_in", report.tokenizer_stands_in.into());
+    put("seed", report.seed.into());
+    put("startup_ns", report.startup_ns.into());
+    put("cores", report.cores.iter().map(core).collect());
+    put("notes", json!(report.notes));
+    Value::Object(out)
+}
+
+fn spread(spread: Spread) -> Value {
+    json!({
+        "count": spread.count,
+        "p50": spread.p50,
+        "p90": spread.p90,
+        "p99": spread.p99,
+        "p99_9": spread.p99_9,
+        "max": spread.max,
+    })
+}
+
+fn core(core: &CoreReport) -> Value {
+    json!({
+        "cpu": core.cpu,
+        "busy_ratio": core.busy_ratio,
+        "user_ns": core.user_ns,
+        "system_ns": core.system_ns,
+        "loop_stall_ns_max": core.loop_stall_ns_max,
+        "requests_count": core.requests_count,
+        "reads_count": core.reads_count,
+        "events_count": core.events_count,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fixture;
+    use super::*;
+
+    #[test]
+    fn a_distribution_has_the_keys_of_aiperf_in_its_order() {
+        let golden: Value = serde_json::from_str(include_str!(
+            "../../tests/data/golden/aiperf/profile_export_aiperf.json"
+        ))
+        .unwrap();
+        let ours = figure(fixture::summary().metric("request_latency").unwrap());
+        let keys = |value: &Value| -> Vec<String> {
+            let all = value.as_object().unwrap().keys().cloned();
+            all.filter(|key| !key.starts_with("p99_")).collect()
+        };
+        assert_eq!(keys(&ours), keys(&golden["request_latency"]));
+    }
+
+    #[test]
+    fn the_client_block_opens_with_the_verdict() {
+        let block = client(&fixture::summary().client);
+        assert_eq!(block.as_object().unwrap().keys().next().unwrap(), "verdict");
+        assert_eq!(block["verdict"], "VALID");
+    }
+}
