@@ -19,6 +19,8 @@ const BATCH_RECORDS: usize = 64;
 const BATCH_AGE: Ns = Ns(50_000_000);
 /// How often an idle core asks for a slot that another core frees.
 const SLOT_POLL: Ns = Ns(500_000);
+/// What a kernel stamp itself may be off by: the comparison of the two clocks.
+const STAMP_ERROR_NS: u64 = 1_000;
 
 /// What a connection is doing.
 enum Doing {
@@ -476,11 +478,6 @@ impl Core {
             return;
         };
         let bytes = self.reactor.bytes(chunk);
-        self.recorder.reads_count += 1;
-        self.recorder.stamped_reads_count += u64::from(chunk.stamped);
-        self.recorder
-            .receive_lag
-            .record(chunk.seen.saturating_since(chunk.at).0);
         let Some(flight) = &mut line
             .flight
             .as_mut()
@@ -504,16 +501,14 @@ impl Core {
         let fed = conn.receive(bytes, &mut |piece| flight.on_piece(piece, chunk.at));
         flight.record.reads_count += u32::from(flight.record.received_bytes > before);
         let events = flight.events_in_read();
-        self.recorder.events_count += u64::from(events);
         // A stamp is that of the read's last segment: with one event it is that event's own.
         let error = match (chunk.stamped, events) {
-            (true, 0 | 1) => 1_000,
-            (true, _) => chunk.at.saturating_since(chunk.looked_before).0.max(1_000),
+            (true, 0 | 1) => STAMP_ERROR_NS,
+            (true, _) => chunk.at.saturating_since(chunk.looked_before).0.max(STAMP_ERROR_NS),
             (false, _) => chunk.seen.saturating_since(chunk.looked_before).0,
         };
-        for _ in 0..events.min(1) {
-            self.recorder.event_time_error.record(error);
-        }
+        let lag = chunk.stamped.then(|| chunk.seen.saturating_since(chunk.at).0);
+        self.recorder.read(lag, error, u64::from(events));
         match fed {
             Ok(fed) if fed.done => {
                 let clean = fed.used == chunk.len();
@@ -751,8 +746,8 @@ impl Core {
         }
         self.report.user_ns = used.user_ns - self.cpu_start.user_ns;
         self.report.system_ns = used.system_ns - self.cpu_start.system_ns;
-        self.report.reads_count = self.recorder.reads_count;
-        self.report.events_count = self.recorder.events_count;
+        self.report.reads_count = self.recorder.reads;
+        self.report.events_count = self.recorder.events;
         let elapsed = self.plan.pace.elapsed().as_secs().max(1e-9);
         self.report.busy_ratio =
             Ns(self.report.user_ns + self.report.system_ns).as_secs() / elapsed;

@@ -8,6 +8,7 @@ mod flight;
 mod pace;
 mod plan;
 
+pub(crate) use core::emptied;
 pub use core::run;
 pub use pace::{Claim, Pace, PaceOptions, Stop};
 pub use plan::{CoreOutput, CorePlan, Request, Requests, Target};

@@ -71,6 +71,7 @@ pub struct Pace {
     measured_from: AtomicU64,
     warmup_in_flight: AtomicU64,
     last_freed: AtomicU64,
+    last_sent: AtomicU64,
 }
 
 impl Pace {
@@ -89,6 +90,7 @@ impl Pace {
             measured_from: AtomicU64::new(0),
             warmup_in_flight: AtomicU64::new(0),
             last_freed: AtomicU64::new(0),
+            last_sent: AtomicU64::new(0),
         }
     }
 
@@ -219,6 +221,7 @@ impl Pace {
                 self.in_flight.fetch_sub(1, Ordering::AcqRel);
                 continue;
             }
+            self.last_sent.fetch_max(at.0, Ordering::AcqRel);
             if measured {
                 self.note_measurement(at);
             }
@@ -286,6 +289,26 @@ impl Pace {
         }
         self.events.fetch_add(events, Ordering::Relaxed);
         self.finished.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// Measured requests sent per second, from the first to the last; absent for fewer than two.
+    #[expect(clippy::cast_precision_loss, reason = "a count")]
+    pub fn delivered_rate(&self) -> Option<f64> {
+        let gaps = self.sent_count().checked_sub(self.options.warmup + 1).filter(|&n| n > 0)?;
+        let last = Ns(self.last_sent.load(Ordering::Acquire));
+        let span = last.since(self.measured_from()?)?.as_secs();
+        (span > 0.0).then(|| gaps as f64 / span)
+    }
+
+    /// What [`Pace::delivered_rate`] would be if every request had left at its due time.
+    #[expect(clippy::cast_precision_loss, reason = "a count")]
+    pub fn scheduled_rate(&self) -> Option<f64> {
+        let due = self.options.due.as_ref()?;
+        let from = usize::try_from(self.options.warmup).ok()?;
+        let to = usize::try_from(self.sent_count()).ok()?.min(due.len());
+        let sent = due.get(from..to).filter(|sent| sent.len() > 1)?;
+        let span = sent[sent.len() - 1].since(sent[0])?.as_secs();
+        (span > 0.0).then(|| (sent.len() - 1) as f64 / span)
     }
 
     /// True in a closed loop.

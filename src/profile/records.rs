@@ -6,7 +6,7 @@ use crate::config::TokenCount;
 use crate::engine::emptied;
 use crate::runtime::thread_cpu;
 use crate::stats::{
-    Accumulated, Accumulator, Buffers, Phase, Record, TokenCounts, TokenSource,
+    Accumulator, Buffers, Phase, Record, TokenCounts, TokenSource, Totals,
 };
 use crate::workload::Tokenizer;
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
@@ -37,7 +37,7 @@ pub struct RecordPlan {
 /// What the thread has at the end.
 pub struct RecordOutcome {
     /// Metrics.
-    pub accumulated: Accumulated,
+    pub totals: Totals,
     /// Files to finish.
     pub files: RecordFiles,
     /// CPU time used, ns.
@@ -77,7 +77,7 @@ pub fn work(mut plan: RecordPlan) -> RecordOutcome {
     }
     let cpu = thread_cpu();
     RecordOutcome {
-        accumulated: plan.accumulator.finish(),
+        totals: plan.accumulator.finish(),
         files: plan.files,
         cpu_ns: cpu.user_ns + cpu.system_ns,
         uncounted: counter.uncounted,

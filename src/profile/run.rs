@@ -12,7 +12,7 @@ use crate::base::{Anchor, Exit, Ns, limits, now};
 use crate::config::{Config, Load};
 use crate::engine::{self, CoreOutput, CorePlan, Pace, Requests, Stop, Target};
 use crate::gpu;
-use crate::report::Secrets;
+use crate::report::RunInfo;
 use crate::stats::{AccumulateOptions, Accumulator, Buffers};
 use crate::view::{Progress, Snapshot};
 use crate::workload::{Tokenizer, TokenizerChoice};
@@ -56,7 +56,6 @@ impl Early {
 /// All that stands ready when the clock may start.
 struct Prepared {
     config: Arc<Config>,
-    model: String,
     targets: Arc<[Target]>,
     tokenizer: Arc<Tokenizer>,
     choice: TokenizerChoice,
@@ -64,8 +63,6 @@ struct Prepared {
     pace: Arc<Pace>,
     cores: Vec<usize>,
     dir: RunDir,
-    secrets: Secrets,
-    scheduled_rate: Option<f64>,
     signals: Signals,
     /// Ends the mock when dropped.
     _demo: Option<Demo>,
@@ -91,22 +88,19 @@ fn measure(config: Config, launch: Launch) -> Result<Exit, Early> {
         true => gpu::Sampler::start(Ns::from_ms(100)),
         false => Err(String::new()),
     };
-    let anchor = Anchor::take();
-    let (outputs, records) = drive(&prepared, anchor, launch.at)?;
-    let measured = Measured { outputs, records, sampler, anchor, launch };
-    outcome::conclude(outcome::Run {
+    let info = outcome::run_info(&prepared.config, &prepared.dir, Anchor::take());
+    let (outputs, records) = drive(&prepared, &info, launch.at)?;
+    let run = outcome::Run {
         config: &prepared.config,
-        model: &prepared.model,
         choice: &prepared.choice,
         pace: &prepared.pace,
         payloads: &prepared.payloads,
-        secrets: &prepared.secrets,
-        scheduled_rate: prepared.scheduled_rate,
+        info: &info,
         signals: &prepared.signals,
         dir: &prepared.dir,
-        measured,
-    })
-    .map_err(|text| Early::new(Exit::Unexpected, text))
+    };
+    outcome::conclude(&run, Measured { outputs, records, sampler })
+        .map_err(|text| Early::new(Exit::Unexpected, text))
 }
 
 /// Everything up to the start. `None` after a dry run.
@@ -140,15 +134,12 @@ fn prepare(mut config: Config, launch: &Launch) -> Result<Option<Prepared>, Earl
     config.model = Some(model.clone());
     let targets: Arc<[Target]> = setup::targets(&config, &model).map_err(usage)?.into();
     let options = setup::pace(&config, cores.len()).map_err(usage)?;
-    let scheduled_rate =
-        options.due.as_ref().and_then(|due| crate::schedule::realised_rate(due));
     let config = Arc::new(config);
     let tokenizer = Arc::new(tokenizer);
     let payloads = setup::payloads(&config, &model, &tokenizer, &options);
-    let secrets = outcome::secrets(&config);
     if config.dry_run {
         let text = plan_text::describe(&config, &targets[0], &payloads.get(0), &cores);
-        print!("{}", secrets.mask(&text));
+        print!("{}", outcome::secrets(&config).mask(&text));
         return Ok(None);
     }
     let path = outcome::artifact_path(&config);
@@ -156,7 +147,6 @@ fn prepare(mut config: Config, launch: &Launch) -> Result<Option<Prepared>, Earl
     greet(&config, &targets, &payloads, &model, &models, &signals)?;
     Ok(Some(Prepared {
         config,
-        model,
         targets,
         tokenizer,
         choice,
@@ -164,8 +154,6 @@ fn prepare(mut config: Config, launch: &Launch) -> Result<Option<Prepared>, Earl
         pace: Arc::new(Pace::new(options)),
         cores,
         dir,
-        secrets,
-        scheduled_rate,
         signals,
         _demo: demo,
     }))
@@ -216,11 +204,11 @@ fn greet(
 /// Runs the cores, the record thread and the screen to their ends.
 fn drive(
     prepared: &Prepared,
-    anchor: Anchor,
+    info: &RunInfo,
     launched: Ns,
 ) -> Result<(Vec<CoreOutput>, RecordOutcome), Early> {
     let config = &prepared.config;
-    let files = RecordFiles::open(&prepared.dir, config, anchor, prepared.secrets.clone())
+    let files = RecordFiles::open(&prepared.dir, config, info.clone())
         .map_err(|text| Early::new(Exit::Usage, text))?;
     let (sender, receiver) = bounded(limits::RECORD_BATCHES_MAX);
     let mut back = Vec::new();
@@ -260,7 +248,7 @@ fn drive(
         buffers: back,
         tokenizer: prepared.tokenizer.clone(),
         token_count: config.token_count,
-        accumulator: Accumulator::new(accumulate_options(config, anchor)),
+        accumulator: Accumulator::new(accumulate_options(config, info.anchor)),
         files,
     };
     let spawn = |error: std::io::Error| Early::new(Exit::Unexpected, format!("thread: {error}"));
@@ -290,6 +278,30 @@ fn accumulate_options(config: &Config, anchor: Anchor) -> AccumulateOptions {
         streaming: config.streaming,
         goodput: config.goodput.iter().map(|slo| (slo.tag.clone(), slo.limit)).collect(),
         anchor,
+        concurrency: match config.load {
+            Load::Concurrency(count) => Some(count),
+            _ => None,
+        },
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a rate for the eye")]
+fn snapshot(pace: &Pace) -> Snapshot {
+    let elapsed = pace.elapsed();
+    let (done, failed) = (pace.finished_count(), pace.failed_count());
+    Snapshot {
+        elapsed,
+        phase: match (pace.measured_from(), pace.stopping(now())) {
+            (None, _) => "warm-up",
+            (_, Stop::Run) => "measuring",
+            _ => "draining",
+        },
+        sent: pace.sent_count(),
+        done: done.saturating_sub(failed),
+        failed,
+        in_flight: u64::from(pace.in_flight()),
+        ttft_ms_p50: None,
+        tokens_per_s: Some(pace.events_count() as f64 / elapsed.as_secs().max(1e-9)),
     }
 }
 
@@ -312,14 +324,7 @@ fn watch(prepared: &Prepared, launched: Ns, ended: impl Fn() -> bool) {
             thread::sleep(Duration::from_micros(200));
         } else {
             thread::sleep(TICK);
-            progress.tick(Snapshot {
-                elapsed: pace.elapsed(),
-                sent: pace.sent_count(),
-                done: pace.finished_count(),
-                failed: pace.failed_count(),
-                in_flight: u64::from(pace.in_flight()),
-                events: pace.events_count(),
-            });
+            progress.tick(snapshot(pace));
         }
         match prepared.signals.count() {
             0 => {}

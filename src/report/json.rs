@@ -37,6 +37,15 @@ const LEADING: [&str; 23] = [
     "total_error_isl",
 ];
 
+/// Adds metrics of ours, such as `<tag>_from_due`, under `client`.
+pub fn add_client_metrics(document: &mut Value, metrics: &[MetricResult]) {
+    if let Some(client) = document.get_mut("client").and_then(Value::as_object_mut) {
+        for metric in metrics {
+            client.insert(metric.tag.into(), figure(metric));
+        }
+    }
+}
+
 /// The whole document. Absent things are left out; what is not finite is null.
 pub fn aiperf(summary: &Summary, config: &Config, run: &RunInfo) -> Value {
     let mut out = Map::new();

@@ -3,16 +3,18 @@
 //! Knows nothing of sockets or files: every function here is pure, so that each format has a
 //! snapshot made from a summary written by hand. Start at [`json::aiperf`].
 
+pub mod console;
 pub mod csv;
 #[cfg(test)]
 mod fixture;
 mod input_config;
 pub mod json;
+pub mod jsonl;
 pub mod mask;
 mod text;
 
 use crate::base::Anchor;
-use mask::Secrets;
+pub use mask::Secrets;
 
 /// What a report says about a run beside its numbers.
 #[derive(Clone, Debug)]

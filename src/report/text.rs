@@ -16,7 +16,6 @@ pub(super) fn fixed(value: f64) -> String {
 }
 
 /// `1234.5` as `1,234.50`.
-#[cfg_attr(not(test), expect(dead_code, reason = "for the console"))]
 pub(super) fn grouped(value: f64) -> String {
     let plain = fixed(value);
     if !value.is_finite() {
@@ -58,7 +57,6 @@ pub(super) fn wall(ns: u64) -> String {
 }
 
 /// A span in the unit that reads best: `850 ns`, `12.4 us`, `3.20 ms`, `1.50 s`.
-#[cfg_attr(not(test), expect(dead_code, reason = "for the console"))]
 pub(super) fn span(ns: u64) -> String {
     let ms = crate::base::Ns(ns).as_ms();
     match ns {

@@ -1,0 +1,310 @@
+//! After the run: sum up, judge, write, print, and say how it ended.
+
+use super::files::file_name;
+use super::payload::Payloads;
+use super::records::RecordOutcome;
+use super::signals::Signals;
+use super::verdict::{self, Scale};
+use crate::archive::{self, RunDir};
+use crate::base::{Anchor, Exit, Ns, limits};
+use crate::config::{self, Config, ExportLevel, Load, Url};
+use crate::engine::{CoreOutput, Pace, Requests};
+use crate::gpu::Sampler;
+use crate::report::{self, RunInfo, Secrets};
+use crate::stats::summary::{ClientReport, Figure, MetricResult, Verdict};
+use crate::stats::{CoreRecorder, IntervalLog, Summary, Totals};
+use crate::workload::TokenizerChoice;
+use sha2::{Digest, Sha256};
+use std::io::Write;
+use std::path::PathBuf;
+
+/// What the threads have left behind.
+pub struct Measured {
+    /// Of each core.
+    pub outputs: Vec<CoreOutput>,
+    /// Of the record thread.
+    pub records: RecordOutcome,
+    /// GPUs, or why not.
+    pub sampler: Result<Sampler, String>,
+}
+
+/// A run that is over.
+pub struct Run<'a> {
+    /// What was asked.
+    pub config: &'a Config,
+    /// Tokenizer in use.
+    pub choice: &'a TokenizerChoice,
+    /// Counters.
+    pub pace: &'a Pace,
+    /// Bodies, for `inputs.json`.
+    pub payloads: &'a Payloads,
+    /// What reports say about the run.
+    pub info: &'a RunInfo,
+    /// Signals so far.
+    pub signals: &'a Signals,
+    /// Folder.
+    pub dir: &'a RunDir,
+}
+
+/// What must never be written.
+pub fn secrets(config: &Config) -> Secrets {
+    Secrets::new(config::secrets(config.api_key.as_deref(), &config.headers))
+}
+
+/// Where the files go.
+pub fn artifact_path(config: &Config) -> PathBuf {
+    match &config.artifact_dir {
+        Some(path) => path.clone(),
+        None => PathBuf::from("artifacts").join(archive::run_name(config)),
+    }
+}
+
+/// What reports say about a run.
+pub fn run_info(config: &Config, dir: &RunDir, anchor: Anchor) -> RunInfo {
+    let id = uuid::Uuid::new_v4().simple().to_string();
+    RunInfo {
+        benchmark_id: id[..12].to_string(),
+        version: env!("CARGO_PKG_VERSION").into(),
+        trial: 0,
+        cli_command: config.command_line.clone(),
+        anchor,
+        urls: config.urls.iter().map(Url::origin).collect(),
+        models: config.model.clone().into_iter().collect(),
+        artifact_dir: dir.path().display().to_string(),
+        hostname: rustix::system::uname().nodename().to_string_lossy().into_owned(),
+        has_warmup: config.warmup_count > 0,
+        dataset_entries: config.dataset_entries,
+        secrets: secrets(config),
+    }
+}
+
+/// Sums up, writes, prints. Errors: a file that could not be written; the screen has all the same.
+pub fn conclude(run: &Run<'_>, measured: Measured) -> Result<Exit, String> {
+    let Measured { outputs, records, sampler } = measured;
+    let RecordOutcome { totals, files, cpu_ns, uncounted, fault } = records;
+    let mut client = client_report(run, outputs, &totals);
+    client.record_thread_cpu_ns = cpu_ns;
+    if uncounted > 0 {
+        client.notes.push(format!(
+            "{uncounted} answers were counted by the server only: our tokenizer would not have \
+             kept up"
+        ));
+    }
+    let gpus = match (sampler, totals.window) {
+        (Ok(sampler), Some((from, to))) => {
+            let telemetry = sampler.stop(from, to);
+            client.notes.extend(telemetry.notes);
+            telemetry.gpus
+        }
+        (Ok(_), None) => Vec::new(),
+        (Err(reason), _) => {
+            if !reason.is_empty() {
+                eprintln!("note: no GPU telemetry: {reason}");
+            }
+            Vec::new()
+        }
+    };
+    (client.verdict, client.reasons) = verdict::judge(run.config, &client, scale(run, &totals));
+    let histograms = interval_log(&totals);
+    let extra = totals.client;
+    let complete = run.pace.total().is_none_or(|total| run.pace.finished_count() >= total);
+    let summary = Summary {
+        metrics: totals.metrics,
+        warmup: totals.warmup,
+        errors: masked(totals.errors, &run.info.secrets),
+        start_wall_ns: totals.start_wall_ns,
+        end_wall_ns: totals.end_wall_ns,
+        was_cancelled: run.signals.count() > 0,
+        is_complete: complete && run.signals.count() == 0,
+        client,
+        gpus,
+    };
+    let text = run.info.secrets.mask(&report::console::report(&summary, &extra, 140));
+    let written = write_files(run, &summary, &extra, &histograms, &text);
+    let recorded = fault.map_or_else(|| files.finish(), Err);
+    print(run, &summary, &extra);
+    written.and(recorded)?;
+    Ok(exit(run, &summary))
+}
+
+fn masked(
+    mut errors: Vec<crate::stats::summary::ErrorGroup>,
+    secrets: &Secrets,
+) -> Vec<crate::stats::summary::ErrorGroup> {
+    for error in &mut errors {
+        error.message = secrets.mask(&error.message);
+    }
+    errors
+}
+
+fn figure(totals: &Totals, tag: &str) -> Option<f64> {
+    totals.metrics.iter().find(|metric| metric.tag == tag).map(|metric| match &metric.figure {
+        Figure::Scalar(value) => *value,
+        Figure::Distribution(d) => d.percentiles[4],
+        Figure::Weighted(w) => w.avg,
+        Figure::Adjusted(a) => a.min,
+    })
+}
+
+fn scale(run: &Run<'_>, totals: &Totals) -> Scale {
+    let ms = |tag: &str| figure(totals, tag).map(|value| value * 1e6);
+    Scale {
+        gap_ns: ms("inter_chunk_latency").filter(|gap| *gap > 0.0),
+        latency_ns: ms("request_latency"),
+        arrival_gap_ns: run.pace.scheduled_rate().map(|rate| 1e9 / rate),
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "counts")]
+fn client_report(run: &Run<'_>, outputs: Vec<CoreOutput>, totals: &Totals) -> ClientReport {
+    let mut recorder = CoreRecorder::default();
+    let mut client = ClientReport {
+        tokenizer: run.choice.name.clone(),
+        tokenizer_stands_in: run.choice.stands_in,
+        seed: run.config.seed,
+        warmup_in_flight: run.pace.warmup_in_flight(),
+        scheduled_rate: run.pace.scheduled_rate(),
+        ..ClientReport::default()
+    };
+    let mut steps = 0;
+    for output in outputs {
+        recorder.merge(&output.recorder);
+        client.records_lost += output.records_lost;
+        steps += output.clock_steps_count;
+        client.receive_path = output.receive_path;
+        client.cores.push(output.report);
+        if let Some(fault) = output.fault {
+            client.notes.push(format!("a worker ended early: {fault}"));
+        }
+    }
+    client.receive_lag = recorder.receive_lag.spread();
+    client.send_lag = recorder.send_lag.spread();
+    client.slot_wait = recorder.slot_wait.spread();
+    client.event_time_error = recorder.event_time_error.spread();
+    let reads = recorder.reads as f64;
+    if reads > 0.0 {
+        client.events_per_read = Some(recorder.events as f64 / reads);
+        client.kernel_stamped_ratio = Some(recorder.reads_stamped as f64 / reads);
+    }
+    if let Load::Concurrency(asked) = run.config.load {
+        client.concurrency_asked = Some(asked);
+        client.concurrency_held = totals.steady.as_ref().map(|steady| steady.concurrency_held);
+    } else {
+        client.delivered_rate = run.pace.delivered_rate();
+    }
+    if steps > 0 {
+        client.notes.push(format!("the wall clock was set {steps} times during the run"));
+    }
+    let late = run.payloads.built_late_count();
+    if late > 0 {
+        client.notes.push(format!("{late} request bodies were built late, on a worker's core"));
+    }
+    let timeout = run.config.request_timeout.as_secs();
+    client.notes.push(format!("limit on a whole request: {timeout} s"));
+    client
+}
+
+fn interval_log(totals: &Totals) -> Vec<u8> {
+    // Writing to memory does not fail; were it to, an empty log is the honest one.
+    let fill = || -> std::io::Result<Vec<u8>> {
+        let mut log = IntervalLog::new(totals.start_wall_ns)?;
+        let length = totals.end_wall_ns.saturating_sub(totals.start_wall_ns);
+        for (tag, histogram) in &totals.histograms {
+            log.push(tag, Ns::ZERO, Ns(length), histogram)?;
+        }
+        Ok(log.into_bytes())
+    };
+    fill().unwrap_or_default()
+}
+
+fn write_files(
+    run: &Run<'_>,
+    summary: &Summary,
+    extra: &[MetricResult],
+    histograms: &[u8],
+    text: &str,
+) -> Result<(), String> {
+    let mut json = report::json::aiperf(summary, run.config, run.info);
+    report::json::add_client_metrics(&mut json, extra);
+    let name = |standard: &str, ending: &str| file_name(run.config, standard, ending);
+    let files = [
+        (name("profile_export_aiperf.csv", ".csv"), report::csv::aiperf(summary, run.info)),
+        (name("profile_export_console.txt", "_console.txt"), text.as_bytes().to_vec()),
+        (name("profile_export.hlog", ".hlog"), histograms.to_vec()),
+        // Last: it is the mark of a whole run.
+        (name("profile_export_aiperf.json", ".json"), report::json::bytes(&json)),
+    ];
+    let mut first_error = write_inputs(run);
+    for (name, bytes) in files {
+        let written = run.dir.write(&name, &bytes).map_err(|error| error.to_string());
+        first_error = first_error.and(written);
+    }
+    first_error
+}
+
+/// `inputs.json` in AIPerf's form, up to a cap; then the seed and a hash of the sequence.
+fn write_inputs(run: &Run<'_>) -> Result<(), String> {
+    if run.config.export_level < ExportLevel::Records {
+        return Ok(());
+    }
+    let sent = run.pace.sent_count();
+    let mut hash = Sha256::new();
+    let mut out = br#"{"data":["#.to_vec();
+    let mut written = 0;
+    for index in 0..sent {
+        let request = run.payloads.get(index);
+        hash.update(&request.body);
+        if out.len() + request.body.len() > limits::INPUTS_BYTES_MAX {
+            break;
+        }
+        if index > 0 {
+            out.push(b',');
+        }
+        out.extend_from_slice(
+            format!(r#"{{"session_id":"session_{index:06}","payloads":["#).as_bytes(),
+        );
+        out.extend_from_slice(&request.body);
+        out.extend_from_slice(b"]}");
+        written += 1;
+    }
+    let digest: String = hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+    let tail = format!(
+        r#"],"random_seed":{},"requests_count":{sent},"written_count":{written},"sha256":"{digest}"}}"#,
+        run.config.seed
+    );
+    out.extend_from_slice(tail.as_bytes());
+    run.dir.write("inputs.json", &out).map_err(|error| error.to_string())
+}
+
+fn print(run: &Run<'_>, summary: &Summary, extra: &[MetricResult]) {
+    let width = terminal_width().unwrap_or(140);
+    let mut text = run.info.secrets.mask(&report::console::report(summary, extra, width));
+    text.push_str(&format!("Artifacts: {}\n", run.info.artifact_dir));
+    // `| head -1` closes the pipe early: the files are written all the same.
+    let _ = std::io::stdout().write_all(text.as_bytes());
+}
+
+fn terminal_width() -> Option<usize> {
+    let columns = || std::env::var("COLUMNS").ok()?.parse().ok();
+    rustix::termios::tcgetwinsize(std::io::stdout())
+        .ok()
+        .map(|size| usize::from(size.ws_col))
+        .filter(|&columns| columns > 0)
+        .or_else(columns)
+}
+
+fn exit(run: &Run<'_>, summary: &Summary) -> Exit {
+    let mut exit = run.signals.exit();
+    let finished = run.pace.finished_count();
+    if finished > 0 && run.pace.failed_count() >= finished {
+        exit = exit.worse(Exit::Unreachable);
+    }
+    if summary.client.verdict == Verdict::Invalid && !run.config.allow_invalid {
+        exit = exit.worse(Exit::Invalid);
+    }
+    let ended_early = summary.client.notes.iter().any(|note| note.starts_with("a worker ended"));
+    if ended_early {
+        exit = exit.worse(Exit::Partial);
+    }
+    exit
+}
