@@ -18,15 +18,22 @@ impl OutFile {
         let mut name = path.file_name().unwrap_or_default().to_os_string();
         name.push(format!(".tmp.{}", std::process::id()));
         let temporary = path.with_file_name(name);
-        let file = File::create(&temporary)
-            .map_err(|error| ArchiveError::new(path, "opening", error))?;
+        let file =
+            File::create(&temporary).map_err(|error| ArchiveError::new(path, "opening", error))?;
         let writer = Some(BufWriter::with_capacity(256 * 1024, file));
-        Ok(OutFile { writer, path: path.to_path_buf(), temporary })
+        Ok(OutFile {
+            writer,
+            path: path.to_path_buf(),
+            temporary,
+        })
     }
 
     /// Appends bytes.
     pub fn write(&mut self, bytes: &[u8]) -> Result<(), ArchiveError> {
-        let written = self.writer.as_mut().map_or(Ok(()), |writer| writer.write_all(bytes));
+        let written = self
+            .writer
+            .as_mut()
+            .map_or(Ok(()), |writer| writer.write_all(bytes));
         written.map_err(|error| ArchiveError::new(&self.path, "writing", error))
     }
 
@@ -75,7 +82,10 @@ mod tests {
         file.writer = Some(BufWriter::new(full));
         file.write(b"x").unwrap();
         let error = file.finish().unwrap_err().to_string();
-        assert!(error.contains("a.json") && error.contains("space"), "{error}");
+        assert!(
+            error.contains("a.json") && error.contains("space"),
+            "{error}"
+        );
         assert!(!path.exists());
     }
 }

@@ -27,7 +27,11 @@ pub struct ArchiveError {
 
 impl ArchiveError {
     fn new(path: &Path, action: &'static str, source: std::io::Error) -> ArchiveError {
-        ArchiveError { path: path.display().to_string(), action, source }
+        ArchiveError {
+            path: path.display().to_string(),
+            action,
+            source,
+        }
     }
 }
 
@@ -49,7 +53,9 @@ impl RunDir {
         }
         std::fs::create_dir_all(path)
             .map_err(|error| ArchiveError::new(path, "making the folder", error))?;
-        let dir = RunDir { path: path.to_path_buf() };
+        let dir = RunDir {
+            path: path.to_path_buf(),
+        };
         // Opened and dropped: leaves nothing.
         dir.file(".probe")?;
         Ok(dir)
@@ -77,10 +83,22 @@ impl RunDir {
 fn aside(path: &Path) -> PathBuf {
     let text = std::fs::read(path.join(MARK)).unwrap_or_default();
     let value: serde_json::Value = serde_json::from_slice(&text).unwrap_or_default();
-    let start = value["start_time"].as_str().unwrap_or("earlier").replace(':', "-");
-    let base = format!("{}.{start}", path.display().to_string().trim_end_matches('/'));
+    let start = value["start_time"]
+        .as_str()
+        .unwrap_or("earlier")
+        .replace(':', "-");
+    let base = format!(
+        "{}.{start}",
+        path.display().to_string().trim_end_matches('/')
+    );
     (0..)
-        .map(|n| PathBuf::from(if n == 0 { base.clone() } else { format!("{base}.{n}") }))
+        .map(|n| {
+            PathBuf::from(if n == 0 {
+                base.clone()
+            } else {
+                format!("{base}.{n}")
+            })
+        })
         .find(|candidate| !candidate.exists())
         .unwrap_or_else(|| PathBuf::from(base))
 }
@@ -104,7 +122,10 @@ mod tests {
             .collect();
         names.sort();
         let first = "run.2026-11-30T01-56-20.4";
-        assert_eq!(names, ["run".to_string(), first.to_string(), format!("{first}.1")]);
+        assert_eq!(
+            names,
+            ["run".to_string(), first.to_string(), format!("{first}.1")]
+        );
         RunDir::open(&path, true).unwrap();
         assert!(path.join(MARK).exists(), "overwrite moves nothing");
     }

@@ -33,8 +33,17 @@ mod tests {
     fn a_stimulus_reads_as_the_peers_write_it() {
         assert_eq!(stimulus(Load::Concurrency(16)), "concurrency16");
         let rate_per_s = 5.0;
-        assert_eq!(stimulus(Load::Poisson { rate_per_s, cap: None }), "request_rate5.0");
-        let capped = Load::Constant { rate_per_s, cap: Some(8) };
+        assert_eq!(
+            stimulus(Load::Poisson {
+                rate_per_s,
+                cap: None
+            }),
+            "request_rate5.0"
+        );
+        let capped = Load::Constant {
+            rate_per_s,
+            cap: Some(8),
+        };
         assert_eq!(stimulus(capped), "concurrency8-request_rate5.0");
     }
 }

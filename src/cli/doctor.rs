@@ -14,21 +14,43 @@ fn describe(found: &Diagnosis) -> String {
         Ok(()) => "yes".to_string(),
         Err(reason) => format!("no: {reason}"),
     };
-    let flag = |yes: bool, no: &str| if yes { "yes".to_string() } else { format!("no: {no}") };
+    let flag = |yes: bool, no: &str| {
+        if yes {
+            "yes".to_string()
+        } else {
+            format!("no: {no}")
+        }
+    };
     let rows = [
         ("kernel", found.kernel.clone()),
         ("io_uring", yes_no(&found.io_uring)),
         ("receive ring", yes_no(&found.receive_ring)),
-        ("batched waits", flag(found.min_wait, "kernel 6.12 or newer has them")),
-        ("kernel receive times", flag(found.timestamps, "user-space times are used and marked")),
-        ("open files", format!("{} (can be raised to {})", found.fd_soft, found.fd_hard)),
-        ("ports per target", format!("{} to {}", found.ports.0, found.ports.1)),
+        (
+            "batched waits",
+            flag(found.min_wait, "kernel 6.12 or newer has them"),
+        ),
+        (
+            "kernel receive times",
+            flag(found.timestamps, "user-space times are used and marked"),
+        ),
+        (
+            "open files",
+            format!("{} (can be raised to {})", found.fd_soft, found.fd_hard),
+        ),
+        (
+            "ports per target",
+            format!("{} to {}", found.ports.0, found.ports.1),
+        ),
         (
             "locked memory",
-            found.memlock.map_or("unlimited".into(), |bytes| format!("{} KiB", bytes / 1024)),
+            found
+                .memlock
+                .map_or("unlimited".into(), |bytes| format!("{} KiB", bytes / 1024)),
         ),
         ("CPUs", format!("{:?}", found.cpus)),
         ("receive path", found.receive_path.clone()),
     ];
-    rows.iter().map(|(name, value)| format!("{name:<22} {value}\n")).collect()
+    rows.iter()
+        .map(|(name, value)| format!("{name:<22} {value}\n"))
+        .collect()
 }

@@ -31,7 +31,13 @@ const fn flag(
     kind: Kind,
     help: &'static str,
 ) -> Flag {
-    Flag { short, names, kind, help, section }
+    Flag {
+        short,
+        names,
+        kind,
+        help,
+        section,
+    }
 }
 
 use Kind::{Integer, Many, Number, Switch, Text};
@@ -44,51 +50,88 @@ const MACHINE: &str = "Client";
 
 #[rustfmt::skip]
 const FLAGS: &[Flag] = &[
-    flag(TARGET, Some('m'), &["model", "model-names"], Text, "Model name; may be left out where the server has one"),
-    flag(TARGET, None, &["endpoint-type"], Text, "chat (default), completions, or generate (Triton)"),
-    flag(TARGET, None, &["endpoint", "custom-endpoint"], Text, "Path in place of the endpoint type's own"),
-    flag(TARGET, None, &["backend"], Text, "Triton's backend: tensorrtllm or vllm; without --endpoint-type it means generate"),
-    flag(TARGET, Some('u'), &["url"], Many, "host:port, with or without scheme, path, query; several are dealt round robin [default: localhost:8000]"),
+    flag(TARGET, Some('m'), &["model",
+        "model-names"], Text, "Model name; may be left out where the server has one"),
+    flag(TARGET, None, &["endpoint-type"], Text,
+        "chat (default), completions, or generate (Triton)"),
+    flag(TARGET, None, &["endpoint",
+        "custom-endpoint"], Text, "Path in place of the endpoint type's own"),
+    flag(TARGET, None, &["backend"], Text,
+        "Triton's backend: tensorrtllm or vllm; without --endpoint-type it means generate"),
+    flag(TARGET, Some('u'), &["url"], Many,
+        "host:port, with or without scheme, path, query; several are dealt round robin \
+         [default: localhost:8000]"),
     flag(TARGET, None, &["demo"], Switch, "Start the bundled mock server and profile that"),
     flag(TARGET, None, &["streaming"], Switch, "Ask for a stream of events"),
     flag(TARGET, Some('H'), &["header"], Many, "Header `Name: value` of every request"),
-    flag(TARGET, None, &["api-key"], Text, "Key sent as bearer token [env: OPENAI_API_KEY]; masked in every output"),
+    flag(TARGET, None, &["api-key"], Text,
+        "Key sent as bearer token [env: OPENAI_API_KEY]; masked in every output"),
     flag(TARGET, None, &["tls-ca"], Text, "PEM file of further root certificates"),
     flag(TARGET, None, &["tls-insecure"], Switch, "Do not verify certificates"),
-    flag(TARGET, None, &["wait-for-model-timeout"], Number, "Wait so many seconds for the model to answer before the run [default: 0]"),
+    flag(TARGET, None, &["wait-for-model-timeout"], Number,
+        "Wait so many seconds for the model to answer before the run [default: 0]"),
     flag(TARGET, None, &["no-preflight"], Switch, "Send no probe before the run"),
-    flag(LOAD, None, &["concurrency"], Integer, "Requests in flight; with a rate, the cap on them [default: 1]"),
+    flag(LOAD, None, &["concurrency"], Integer,
+        "Requests in flight; with a rate, the cap on them [default: 1]"),
     flag(LOAD, None, &["request-rate"], Number, "Requests per second, open loop"),
-    flag(LOAD, None, &["arrival-pattern", "request-rate-mode"], Text, "poisson (default) or constant"),
-    flag(LOAD, None, &["request-count", "num-requests"], Integer, "Measured requests [default: max(10, 2 x concurrency)]"),
+    flag(LOAD, None, &["arrival-pattern",
+        "request-rate-mode"], Text, "poisson (default) or constant"),
+    flag(LOAD, None, &["request-count",
+        "num-requests"], Integer, "Measured requests [default: max(10, 2 x concurrency)]"),
     flag(LOAD, None, &["benchmark-duration"], Number, "Stop sending after so many seconds"),
-    flag(LOAD, None, &["benchmark-grace-period"], Number, "Then wait so many seconds for what is in flight [default: 30]"),
-    flag(LOAD, None, &["warmup-request-count", "num-warmup-requests"], Integer, "Requests before the measurement [default: 0]"),
-    flag(LOAD, None, &["request-timeout-seconds"], Number, "Limit on a whole request [default: 21600]"),
+    flag(LOAD, None, &["benchmark-grace-period"], Number,
+        "Then wait so many seconds for what is in flight [default: 30]"),
+    flag(LOAD, None, &["warmup-request-count",
+        "num-warmup-requests"], Integer, "Requests before the measurement [default: 0]"),
+    flag(LOAD, None, &["request-timeout-seconds"], Number,
+        "Limit on a whole request [default: 21600]"),
     flag(LOAD, None, &["connect-timeout-seconds"], Number, "Limit on connecting [default: 30]"),
-    flag(LOAD, None, &["random-seed"], Integer, "Seed of lengths, prompts and arrivals [default: random, printed]"),
-    flag(INPUT, None, &["isl", "synthetic-input-tokens-mean", "prompt-input-tokens-mean"], Number, "Mean tokens of a prompt [default: 550]"),
-    flag(INPUT, None, &["isl-stddev", "synthetic-input-tokens-stddev", "prompt-input-tokens-stddev"], Number, "Its standard deviation [default: 0]"),
-    flag(INPUT, None, &["osl", "output-tokens-mean", "prompt-output-tokens-mean"], Number, "Mean of the longest answer, in tokens"),
-    flag(INPUT, None, &["osl-stddev", "output-tokens-stddev", "prompt-output-tokens-stddev"], Number, "Its standard deviation [default: 0]"),
-    flag(INPUT, None, &["output-tokens-mean-deterministic"], Switch, "Fix the length of answers (ignore_eos and min_tokens; min_length on Triton)"),
-    flag(INPUT, None, &["use-legacy-max-tokens"], Switch, "Send max_tokens in place of max_completion_tokens"),
-    flag(INPUT, None, &["extra-inputs"], Many, "Further members of every payload: key:value, or a JSON object; null removes one"),
-    flag(INPUT, None, &["num-dataset-entries", "num-prompts"], Integer, "Distinct prompts, reused in order [default: one per request]"),
-    flag(INPUT, None, &["tokenizer"], Text, "Folder or file with tokenizer.json, or builtin (o200k)"),
-    flag(INPUT, None, &["token-count"], Text, "auto (the server's usage, else ours), server, client"),
+    flag(LOAD, None, &["random-seed"], Integer,
+        "Seed of lengths, prompts and arrivals [default: random, printed]"),
+    flag(INPUT, None, &["isl",
+        "synthetic-input-tokens-mean", "prompt-input-tokens-mean"], Number, "Mean tokens of a \
+         prompt [default: 550]"),
+    flag(INPUT, None, &["isl-stddev",
+        "synthetic-input-tokens-stddev", "prompt-input-tokens-stddev"], Number, "Its standard \
+         deviation [default: 0]"),
+    flag(INPUT, None, &["osl",
+        "output-tokens-mean", "prompt-output-tokens-mean"], Number, "Mean of the longest \
+         answer, in tokens"),
+    flag(INPUT, None, &["osl-stddev",
+        "output-tokens-stddev", "prompt-output-tokens-stddev"], Number, "Its standard \
+         deviation [default: 0]"),
+    flag(INPUT, None, &["output-tokens-mean-deterministic"], Switch,
+        "Fix the length of answers (ignore_eos and min_tokens; min_length on Triton)"),
+    flag(INPUT, None, &["use-legacy-max-tokens"], Switch,
+        "Send max_tokens in place of max_completion_tokens"),
+    flag(INPUT, None, &["extra-inputs"], Many,
+        "Further members of every payload: key:value, or a JSON object; null removes one"),
+    flag(INPUT, None, &["num-dataset-entries",
+        "num-prompts"], Integer, "Distinct prompts, reused in order [default: one per \
+         request]"),
+    flag(INPUT, None, &["tokenizer"], Text,
+        "Folder or file with tokenizer.json, or builtin (o200k)"),
+    flag(INPUT, None, &["token-count"], Text,
+        "auto (the server's usage, else ours), server, client"),
     flag(INPUT, None, &["use-server-token-count"], Switch, "The same as --token-count server"),
     flag(OUTPUT, Some('g'), &["goodput"], Many, "Service levels `tag:limit`, in display units"),
-    flag(OUTPUT, None, &["artifact-dir", "output-artifact-dir"], Text, "Folder of the run's files [default: artifacts/<name>]"),
-    flag(OUTPUT, None, &["profile-export-prefix", "profile-export-file"], Text, "Name of the exported files"),
-    flag(OUTPUT, None, &["export-level", "profile-export-level"], Text, "summary, records (default) or raw"),
-    flag(OUTPUT, None, &["overwrite"], Switch, "Replace an earlier run instead of moving it aside"),
-    flag(OUTPUT, None, &["ui", "ui-type"], Text, "simple or none [default: by terminal or pipe]"),
+    flag(OUTPUT, None, &["artifact-dir",
+        "output-artifact-dir"], Text, "Folder of the run's files [default: artifacts/<name>]"),
+    flag(OUTPUT, None, &["profile-export-prefix",
+        "profile-export-file"], Text, "Name of the exported files"),
+    flag(OUTPUT, None, &["export-level",
+        "profile-export-level"], Text, "summary, records (default) or raw"),
+    flag(OUTPUT, None, &["overwrite"], Switch,
+        "Replace an earlier run instead of moving it aside"),
+    flag(OUTPUT, None, &["ui",
+        "ui-type"], Text, "simple or none [default: by terminal or pipe]"),
     flag(OUTPUT, Some('v'), &["verbose"], Switch, "Say more on stderr"),
-    flag(OUTPUT, None, &["dry-run"], Switch, "Print the plan, one exact request and its curl line; send nothing"),
+    flag(OUTPUT, None, &["dry-run"], Switch,
+        "Print the plan, one exact request and its curl line; send nothing"),
     flag(OUTPUT, None, &["allow-invalid"], Switch, "Exit 0 although the verdict is INVALID"),
     flag(MACHINE, None, &["cores"], Text, "auto (default), a number, or a list of CPUs 2,4-7"),
-    flag(MACHINE, None, &["workers-max", "max-workers"], Integer, "Most workers that auto takes"),
+    flag(MACHINE, None, &["workers-max",
+        "max-workers"], Integer, "Most workers that auto takes"),
     flag(MACHINE, None, &["no-gpu-telemetry"], Switch, "Do not sample GPUs"),
     flag(MACHINE, None, &["no-batching"], Switch, "Wake for every read instead of in batches"),
 ];
@@ -108,9 +151,30 @@ pub fn command() -> Command {
                 .help("YAML or TOML file; keys are the flags' first names with underscores"),
         )
         // Known to the peers, and already so here.
-        .arg(Arg::new("gpu-telemetry").long("gpu-telemetry").num_args(0..).hide(true))
-        .arg(Arg::new("no-server-metrics").long("no-server-metrics").num_args(0).hide(true))
-        .arg(Arg::new("extra-verbose").long("extra-verbose").num_args(0).hide(true));
+        .arg(
+            Arg::new("gpu-telemetry")
+                .long("gpu-telemetry")
+                .num_args(0..)
+                .hide(true),
+        )
+        .arg(
+            Arg::new("no-server-metrics")
+                .long("no-server-metrics")
+                .action(ArgAction::SetTrue)
+                .hide(true),
+        )
+        .arg(
+            Arg::new("generate-plots")
+                .long("generate-plots")
+                .action(ArgAction::SetTrue)
+                .hide(true),
+        )
+        .arg(
+            Arg::new("extra-verbose")
+                .long("extra-verbose")
+                .action(ArgAction::SetTrue)
+                .hide(true),
+        );
     for flag in FLAGS {
         let mut arg = Arg::new(flag.names[0])
             .long(flag.names[0])
@@ -121,8 +185,12 @@ pub fn command() -> Command {
             arg = arg.short(short);
         }
         arg = match flag.kind {
-            Switch => arg.action(ArgAction::SetTrue),
-            Many => arg.action(ArgAction::Append).num_args(1..).value_name("VALUE"),
+            // Counted, so that `-vv` is no error.
+            Switch => arg.action(ArgAction::Count),
+            Many => arg
+                .action(ArgAction::Append)
+                .num_args(1..)
+                .value_name("VALUE"),
             Text => arg.value_name("VALUE"),
             Integer | Number => arg.value_name("N").allow_negative_numbers(true),
         };
@@ -137,9 +205,11 @@ pub fn settings(matches: &ArgMatches) -> Result<Map<String, Value>, String> {
     for flag in FLAGS {
         let name = flag.names[0];
         let value = match flag.kind {
-            Switch if matches.get_flag(name) => Some(Value::Bool(true)),
+            Switch if matches.get_count(name) > 0 => Some(Value::Bool(true)),
             Switch => None,
-            Many => matches.get_many::<String>(name).map(|values| values.cloned().collect()),
+            Many => matches
+                .get_many::<String>(name)
+                .map(|values| values.cloned().collect()),
             kind => match matches.get_one::<String>(name) {
                 Some(text) => Some(scalar(name, kind, text)?),
                 None => None,
@@ -154,14 +224,20 @@ pub fn settings(matches: &ArgMatches) -> Result<Map<String, Value>, String> {
 
 fn scalar(name: &str, kind: Kind, text: &str) -> Result<Value, String> {
     if text.contains(',') && SWEEPS.contains(&name) {
-        return Err(format!("--{name} {text}: lists (sweeps) come with a later version; give one"));
+        return Err(format!(
+            "--{name} {text}: lists (sweeps) come with a later version; give one"
+        ));
     }
     let bad = |what: &str| format!("--{name}: `{text}` is no {what}");
     match kind {
-        Integer if name == "random-seed" => {
-            text.parse::<u64>().map(Value::from).map_err(|_| bad("whole number from 0"))
-        }
-        Integer => text.parse::<i64>().map(Value::from).map_err(|_| bad("whole number")),
+        Integer if name == "random-seed" => text
+            .parse::<u64>()
+            .map(Value::from)
+            .map_err(|_| bad("whole number from 0")),
+        Integer => text
+            .parse::<i64>()
+            .map(Value::from)
+            .map_err(|_| bad("whole number")),
         Number => match text.parse::<f64>() {
             Ok(number) if number.is_finite() => Ok(Value::from(number)),
             _ => Err(bad("number")),

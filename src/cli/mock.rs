@@ -37,7 +37,12 @@ const FLAGS: &[(&str, &str, &str)] = &[
 pub fn command() -> Command {
     let mut command = Command::new("mock")
         .about("The bundled server: OpenAI chat and completions, Triton generate, timed tokens")
-        .arg(Arg::new("unpaced").long("unpaced").action(ArgAction::SetTrue).help("Send at once"))
+        .arg(
+            Arg::new("unpaced")
+                .long("unpaced")
+                .action(ArgAction::SetTrue)
+                .help("Send at once"),
+        )
         .arg(
             Arg::new("ignore-max-tokens")
                 .long("ignore-max-tokens")
@@ -166,10 +171,13 @@ fn options(matches: &ArgMatches) -> Result<Options, String> {
 }
 
 fn cores(matches: &ArgMatches) -> Result<Option<Vec<usize>>, String> {
-    let Some(text) = matches.get_one::<String>("cores") else { return Ok(None) };
+    let Some(text) = matches.get_one::<String>("cores") else {
+        return Ok(None);
+    };
     let parse = |part: &str| part.trim().parse();
     let list: Result<Vec<usize>, _> = text.split(',').map(parse).collect();
-    list.map(Some).map_err(|_| format!("--cores: `{text}`; give CPU numbers 0,1"))
+    list.map(Some)
+        .map_err(|_| format!("--cores: `{text}`; give CPU numbers 0,1"))
 }
 
 fn jitter(text: &str) -> Result<Jitter, String> {

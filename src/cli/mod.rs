@@ -70,11 +70,18 @@ fn refusal(args: &[OsString]) -> Option<String> {
         "-b" => Some("batch-size"),
         _ => None,
     };
-    args.iter().skip(2).find_map(|arg| {
-        let text = arg.to_str()?;
-        let name = text.strip_prefix("--").or_else(|| short(text))?.split('=').next()?;
-        refused::reason(name).map(|reason| format!("--{name}: {reason}"))
-    })
+    args.iter()
+        .skip(2)
+        .take_while(|arg| *arg != "--")
+        .find_map(|arg| {
+            let text = arg.to_str()?;
+            let name = text
+                .strip_prefix("--")
+                .or_else(|| short(text))?
+                .split('=')
+                .next()?;
+            refused::reason(name).map(|reason| format!("--{name}: {reason}"))
+        })
 }
 
 fn completions(matches: &clap::ArgMatches) -> Exit {

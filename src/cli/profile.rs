@@ -4,6 +4,7 @@ use super::flags;
 use crate::base::{Exit, Ns};
 use crate::config::{self, Checked, Draft};
 use crate::profile::{self, Launch};
+use crate::stats::metric;
 use clap::ArgMatches;
 use std::ffi::OsString;
 use std::path::Path;
@@ -15,9 +16,19 @@ pub fn run(matches: &ArgMatches, args: &[OsString], launched: Ns) -> Exit {
             eprintln!("error: {text}");
             Exit::Usage
         }
-        Ok(Checked { config, notes }) => {
+        Ok(Checked { config, mut notes }) => {
+            if matches.get_flag("generate-plots") {
+                notes.push("--generate-plots comes with a later version: no plots are made".into());
+            }
             let program = std::env::current_exe().ok();
-            profile::run(config, Launch { at: launched, program, notes })
+            profile::run(
+                config,
+                Launch {
+                    at: launched,
+                    program,
+                    notes,
+                },
+            )
         }
     }
 }
@@ -28,11 +39,20 @@ fn checked(matches: &ArgMatches, args: &[OsString]) -> Result<Checked, String> {
         None => Draft::default(),
     };
     let flags = flags::settings(matches)?;
-    let mut draft = file.overlay(flags).map_err(|error| format!("settings: {error}"))?;
+    let mut draft = file
+        .overlay(flags)
+        .map_err(|error| format!("settings: {error}"))?;
     if draft.api_key.is_none() {
         draft.api_key = std::env::var("OPENAI_API_KEY").ok();
     }
-    draft.check(&command_line(args)).map_err(|error| error.to_string())
+    let checked = draft
+        .check(&command_line(args))
+        .map_err(|error| error.to_string())?;
+    let unknown = |slo: &&config::Slo| metric::find(&slo.tag).is_none();
+    match checked.config.goodput.iter().find(unknown) {
+        Some(slo) => Err(format!("--goodput: `{}` is no metric's tag", slo.tag)),
+        None => Ok(checked),
+    }
 }
 
 /// The command as it could be typed again.
@@ -46,5 +66,8 @@ fn command_line(args: &[OsString]) -> String {
         }
     };
     let rest = args.iter().skip(1).map(quote);
-    std::iter::once("tokenring".to_string()).chain(rest).collect::<Vec<_>>().join(" ")
+    std::iter::once("tokenring".to_string())
+        .chain(rest)
+        .collect::<Vec<_>>()
+        .join(" ")
 }

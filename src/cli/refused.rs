@@ -19,7 +19,7 @@ const LATER: &str = "\
     degradation-threshold download-video-content e2e-sla-ms enable-checkpointing \
     error-rate-sla export-http-trace export-outputs-json failed-request-threshold \
     fixed-schedule fixed-schedule-auto-offset fixed-schedule-end-offset \
-    fixed-schedule-start-offset force-min-tokens gen-ai-provider generate-plots \
+    fixed-schedule-start-offset force-min-tokens gen-ai-provider  \
     hf-subset hf-weka-dataset ignore-trace-delays image-batch-size image-format \
     image-height-mean image-height-stddev image-source image-source-sampling \
     image-width-mean image-width-stddev input-file inter-turn-delay-cap-seconds \
@@ -71,16 +71,37 @@ const LATER: &str = "\
 
 /// Without a counterpart here, with what to do instead.
 const NEVER: &[(&str, &str)] = &[
-    ("zmq-host", "there is one process and no message bus; leave it out"),
-    ("zmq-ipc-path", "there is one process and no message bus; leave it out"),
-    ("zmq-dual-bind", "there is one process and no message bus; leave it out"),
-    ("record-processors", "one thread keeps up with the records; leave it out"),
-    ("record-processor-service-count", "one thread keeps up with the records; leave it out"),
+    (
+        "zmq-host",
+        "there is one process and no message bus; leave it out",
+    ),
+    (
+        "zmq-ipc-path",
+        "there is one process and no message bus; leave it out",
+    ),
+    (
+        "zmq-dual-bind",
+        "there is one process and no message bus; leave it out",
+    ),
+    (
+        "record-processors",
+        "one thread keeps up with the records; leave it out",
+    ),
+    (
+        "record-processor-service-count",
+        "one thread keeps up with the records; leave it out",
+    ),
     ("transport", "HTTP/1.1 is the only one; leave it out"),
     ("transport-type", "HTTP/1.1 is the only one; leave it out"),
     ("log-level", "messages go to stderr; --verbose says more"),
-    ("grpc-method", "gRPC is not spoken; --backend uses Triton's HTTP generate extension"),
-    ("tokenizer-trust-remote-code", "no code of a tokenizer is run; leave it out"),
+    (
+        "grpc-method",
+        "gRPC is not spoken; --backend uses Triton's HTTP generate extension",
+    ),
+    (
+        "tokenizer-trust-remote-code",
+        "no code of a tokenizer is run; leave it out",
+    ),
 ];
 
 /// Why a flag (without dashes) is refused; `None` when it is not a peer's.
@@ -88,7 +109,10 @@ pub fn reason(flag: &str) -> Option<&'static str> {
     if let Some((_, reason)) = NEVER.iter().find(|(name, _)| *name == flag) {
         return Some(reason);
     }
-    LATER.split_whitespace().any(|name| name == flag).then_some("it comes with a later version")
+    LATER
+        .split_whitespace()
+        .any(|name| name == flag)
+        .then_some("it comes with a later version")
 }
 
 #[cfg(test)]

@@ -34,6 +34,8 @@ fn no<T>(flag: &'static str, text: impl Into<String>) -> Result<T, ConfigError> 
     })
 }
 
+/// Largest count that a flag may give.
+const COUNT_MAX: i64 = i64::MAX / 4;
 /// Longest time that a flag may give: ten years.
 const SECONDS_MAX: f64 = 315_360_000.0;
 
@@ -70,133 +72,154 @@ impl Draft {
     /// Checks everything; `command_line` is kept with secrets masked.
     pub fn check(self, command_line: &str) -> Result<Checked, ConfigError> {
         let mut notes = Vec::new();
-        let api = api(&self)?;
-        let load = load(&self)?;
-        let duration = match self.benchmark_duration {
+        let mut config = Config::default();
+        self.target(&mut config)?;
+        self.load(&mut config, &mut notes)?;
+        self.requests(&mut config, &mut notes)?;
+        self.output(&mut config, &mut notes)?;
+        self.client(&mut config)?;
+        contradictions(&config)?;
+        let secrets = super::secrets(config.api_key.as_deref(), &config.headers);
+        config.command_line = super::mask(command_line, &secrets);
+        if config.tls_insecure {
+            notes.push("--tls-insecure: certificates are not verified".into());
+        }
+        Ok(Checked { config, notes })
+    }
+
+    fn target(&self, config: &mut Config) -> Result<(), ConfigError> {
+        config.model = self.model.clone().filter(|model| !model.is_empty());
+        config.api = api(self)?;
+        config.path = self.endpoint.clone();
+        config.streaming = self.streaming.unwrap_or(false);
+        config.urls = urls(self)?;
+        config.demo = self.demo.unwrap_or(false);
+        config.headers = headers(self)?;
+        config.api_key = self.api_key.clone().filter(|key| !key.is_empty());
+        if config
+            .api_key
+            .as_ref()
+            .is_some_and(|key| key.chars().any(char::is_control))
+        {
+            return no(
+                "api-key",
+                "it has a line end or control character; remove it",
+            );
+        }
+        config.tls_ca = self.tls_ca.clone().map(Into::into);
+        config.tls_insecure = self.tls_insecure.unwrap_or(false);
+        let wait = self.wait_for_model_timeout;
+        config.wait_for_model = seconds("wait-for-model-timeout", wait, 0.0, true)?;
+        config.preflight = !self.no_preflight.unwrap_or(false);
+        Ok(())
+    }
+
+    fn load(&self, config: &mut Config, notes: &mut Vec<String>) -> Result<(), ConfigError> {
+        config.load = load(self)?;
+        config.duration = match self.benchmark_duration {
             None => None,
             given => Some(seconds("benchmark-duration", given, 0.0, false)?),
         };
-        if duration.is_none() && self.benchmark_grace_period.is_some() {
+        let timed = config.duration.is_some();
+        if !timed && self.benchmark_grace_period.is_some() {
             return no("benchmark-grace-period", "it needs --benchmark-duration");
         }
-        let most = i64::MAX / 4;
-        let asked = count("request-count", self.request_count, 1, most)?;
-        let streams = match load {
+        let grace = self.benchmark_grace_period;
+        config.grace = seconds("benchmark-grace-period", grace, 30.0, true)?;
+        let asked = count("request-count", self.request_count, 1, COUNT_MAX)?;
+        let streams = match config.load {
             Load::Concurrency(n) => u64::from(n),
-            Load::Constant { .. } | Load::Poisson { .. } => 0,
+            Load::Constant { cap, .. } | Load::Poisson { cap, .. } => u64::from(cap.unwrap_or(0)),
         };
-        let request_count = match (asked, duration) {
-            (None, None) => Some((2 * streams).max(10)),
-            (asked, _) => asked,
+        config.request_count_defaulted = asked.is_none() && !timed;
+        config.request_count = match config.request_count_defaulted {
+            true => Some((2 * streams).max(10)),
+            false => asked,
         };
-        if asked.is_none() && duration.is_none() {
-            let n = request_count.unwrap_or(10);
-            notes.push(format!(
-                "no stop condition: {n} requests (max(10, 2 x concurrency))"
-            ));
+        if let Some(n) = config.request_count {
+            if config.request_count_defaulted {
+                notes.push(format!(
+                    "no stop condition: {n} requests (max(10, 2 x concurrency))"
+                ));
+            }
+            if n < streams {
+                notes.push(format!(
+                    "--request-count {n} is below --concurrency {streams}: at most {n} in flight"
+                ));
+            }
         }
-        if let Some(n) = request_count.filter(|&n| n < streams) {
-            notes.push(format!(
-                "--request-count {n} is below --concurrency {streams}: at most {n} are in flight"
-            ));
-        }
-        let seed_given = self.random_seed.is_some();
-        let seed = self
-            .random_seed
-            .unwrap_or_else(|| RandomState::new().build_hasher().finish());
-        if self.num_dataset_entries.is_none() {
+        let warmup = count(
+            "warmup-request-count",
+            self.warmup_request_count,
+            0,
+            COUNT_MAX,
+        )?;
+        config.warmup_count = warmup.unwrap_or(0);
+        let limit = self.request_timeout_seconds;
+        config.request_timeout = seconds("request-timeout-seconds", limit, 21_600.0, false)?;
+        let limit = self.connect_timeout_seconds;
+        config.connect_timeout = seconds("connect-timeout-seconds", limit, 30.0, false)?;
+        config.seed_given = self.random_seed.is_some();
+        config.seed = match self.random_seed {
+            Some(seed) => seed,
+            None => RandomState::new().build_hasher().finish(),
+        };
+        Ok(())
+    }
+
+    fn requests(&self, config: &mut Config, notes: &mut Vec<String>) -> Result<(), ConfigError> {
+        config.isl = lengths(
+            "isl",
+            "isl-stddev",
+            self.isl.unwrap_or(550.0),
+            self.isl_stddev,
+        )?;
+        config.osl = osl(self)?;
+        config.osl_deterministic = self.output_tokens_mean_deterministic.unwrap_or(false);
+        config.legacy_max_tokens = self.use_legacy_max_tokens.unwrap_or(false);
+        config.extra_inputs = extra_inputs(self.extra_inputs.as_ref())?;
+        config.tokenizer = match self.tokenizer.as_deref() {
+            None => TokenizerSpec::ModelOrBuiltin,
+            Some("builtin") => TokenizerSpec::Builtin,
+            Some(path) => TokenizerSpec::Path(path.into()),
+        };
+        config.token_count = token_count(self)?;
+        let entries = self.num_dataset_entries;
+        config.dataset_entries = count("num-dataset-entries", entries, 1, COUNT_MAX)?;
+        if entries.is_none() {
             notes.push(
                 "every request has a prompt of its own (--num-dataset-entries reuses)".into(),
             );
         }
-        let secrets = super::secrets(self.api_key.as_deref(), &headers(&self)?);
-        let config = Config {
-            model: self.model.clone().filter(|model| !model.is_empty()),
-            api,
-            path: self.endpoint.clone(),
-            streaming: self.streaming.unwrap_or(false),
-            urls: urls(&self)?,
-            demo: self.demo.unwrap_or(false),
-            load,
-            request_count,
-            request_count_defaulted: asked.is_none() && duration.is_none(),
-            duration,
-            grace: seconds(
-                "benchmark-grace-period",
-                self.benchmark_grace_period,
-                30.0,
-                true,
-            )?,
-            warmup_count: count("warmup-request-count", self.warmup_request_count, 0, most)?
-                .unwrap_or(0),
-            isl: lengths(
-                "isl",
-                "isl-stddev",
-                self.isl.unwrap_or(550.0),
-                self.isl_stddev,
-            )?,
-            osl: osl(&self)?,
-            osl_deterministic: self.output_tokens_mean_deterministic.unwrap_or(false),
-            legacy_max_tokens: self.use_legacy_max_tokens.unwrap_or(false),
-            extra_inputs: extra_inputs(self.extra_inputs.as_ref())?,
-            headers: headers(&self)?,
-            api_key: self.api_key.clone().filter(|key| !key.is_empty()),
-            tokenizer: match self.tokenizer.as_deref() {
-                None => TokenizerSpec::ModelOrBuiltin,
-                Some("builtin") => TokenizerSpec::Builtin,
-                Some(path) => TokenizerSpec::Path(path.into()),
-            },
-            token_count: token_count(&self)?,
-            dataset_entries: count("num-dataset-entries", self.num_dataset_entries, 1, most)?,
-            seed,
-            seed_given,
-            request_timeout: seconds(
-                "request-timeout-seconds",
-                self.request_timeout_seconds,
-                21_600.0,
-                false,
-            )?,
-            connect_timeout: seconds(
-                "connect-timeout-seconds",
-                self.connect_timeout_seconds,
-                30.0,
-                false,
-            )?,
-            goodput: goodput(self.goodput.as_ref())?,
-            artifact_dir: self.artifact_dir.clone().map(Into::into),
-            export_prefix: prefix(&self)?,
-            export_level: export_level(&self)?,
-            overwrite: self.overwrite.unwrap_or(false),
-            ui: ui(&self, &mut notes)?,
-            verbose: self.verbose.unwrap_or(false),
-            cores: cores(&self)?,
-            workers_max: count("workers-max", self.workers_max, 1, 4096)?
-                .and_then(|n| usize::try_from(n).ok()),
-            tls_ca: self.tls_ca.clone().map(Into::into),
-            tls_insecure: self.tls_insecure.unwrap_or(false),
-            wait_for_model: seconds(
-                "wait-for-model-timeout",
-                self.wait_for_model_timeout,
-                0.0,
-                true,
-            )?,
-            preflight: !self.no_preflight.unwrap_or(false),
-            dry_run: self.dry_run.unwrap_or(false),
-            allow_invalid: self.allow_invalid.unwrap_or(false),
-            gpu_telemetry: !self.no_gpu_telemetry.unwrap_or(false),
-            batching: !self.no_batching.unwrap_or(false),
-            command_line: super::mask(command_line, &secrets),
-        };
-        contradictions(&config)?;
-        if config.tls_insecure {
-            notes.push("--tls-insecure: certificates are not verified".into());
-        }
-        if config.osl.is_some() && !config.osl_deterministic {
+        let fixed = config.osl_deterministic || config.extra_inputs.contains_key("ignore_eos");
+        if config.osl.is_some() && !fixed {
             notes.push(
                 "--osl without --output-tokens-mean-deterministic: answers may be shorter".into(),
             );
         }
-        Ok(Checked { config, notes })
+        Ok(())
+    }
+
+    fn output(&self, config: &mut Config, notes: &mut Vec<String>) -> Result<(), ConfigError> {
+        config.goodput = goodput(self.goodput.as_ref())?;
+        config.artifact_dir = self.artifact_dir.clone().map(Into::into);
+        config.export_prefix = prefix(self)?;
+        config.export_level = export_level(self)?;
+        config.overwrite = self.overwrite.unwrap_or(false);
+        config.ui = ui(self, notes)?;
+        config.verbose = self.verbose.unwrap_or(false);
+        config.dry_run = self.dry_run.unwrap_or(false);
+        config.allow_invalid = self.allow_invalid.unwrap_or(false);
+        Ok(())
+    }
+
+    fn client(&self, config: &mut Config) -> Result<(), ConfigError> {
+        config.cores = cores(self)?;
+        let most = count("workers-max", self.workers_max, 1, 4096)?;
+        config.workers_max = most.and_then(|n| usize::try_from(n).ok());
+        config.gpu_telemetry = !self.no_gpu_telemetry.unwrap_or(false);
+        config.batching = !self.no_batching.unwrap_or(false);
+        Ok(())
     }
 }
 
@@ -230,6 +253,9 @@ fn contradictions(config: &Config) -> Result<(), ConfigError> {
         .goodput
         .iter()
         .find(|slo| tagged.contains(&slo.tag.as_str()));
+    if config.streaming && config.extra_inputs.get("stream") == Some(&Value::Bool(false)) {
+        return no("extra-inputs", "stream:false contradicts --streaming");
+    }
     match slo {
         Some(slo) if !config.streaming => no(
             "goodput",
@@ -346,9 +372,27 @@ fn urls(draft: &Draft) -> Result<Vec<super::Url>, ConfigError> {
 
 fn headers(draft: &Draft) -> Result<Vec<(String, String)>, ConfigError> {
     let given = draft.header.as_ref().map(Many::list).unwrap_or_default();
+    let token = |b: u8| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b);
     let split = |text: &String| match text.split_once(':') {
-        Some((name, value)) if !name.trim().is_empty() => {
-            Ok((name.trim().to_string(), value.trim().to_string()))
+        _ if text.chars().any(|c| c.is_control() && c != '\t') => no(
+            "header",
+            "a line end or control character cannot be sent; remove it",
+        ),
+        Some((name, value)) if !name.trim().is_empty() && name.trim().bytes().all(token) => {
+            let own = [
+                "content-length",
+                "host",
+                "transfer-encoding",
+                "x-request-id",
+            ];
+            let name = name.trim();
+            if own.contains(&name.to_ascii_lowercase().as_str()) {
+                return no(
+                    "header",
+                    format!("`{name}` is set by the program; leave it out"),
+                );
+            }
+            Ok((name.to_string(), value.trim().to_string()))
         }
         _ => no("header", "a header has the form `Name: value`"),
     };
@@ -374,7 +418,8 @@ fn extra_inputs(given: Option<&Value>) -> Result<Map<String, Value>, ConfigError
             continue;
         }
         match text.split_once(':') {
-            Some((key, value)) if !key.is_empty() => {
+            Some(("", _)) => return no("extra-inputs", "give key:value or a JSON object"),
+            Some((key, value)) => {
                 let value = match value {
                     // Python's words are in use with the peers.
                     "True" => Value::Bool(true),

@@ -251,6 +251,61 @@ pub struct Config {
     pub command_line: String,
 }
 
+impl Default for Config {
+    /// What the peers do when nothing is said; `urls` is empty.
+    fn default() -> Config {
+        Config {
+            model: None,
+            api: Api::Chat,
+            path: None,
+            streaming: false,
+            urls: Vec::new(),
+            demo: false,
+            load: Load::Concurrency(1),
+            request_count: None,
+            request_count_defaulted: false,
+            duration: None,
+            grace: Ns::from_ms(30_000),
+            warmup_count: 0,
+            isl: Lengths {
+                mean: 550.0,
+                stddev: 0.0,
+            },
+            osl: None,
+            osl_deterministic: false,
+            legacy_max_tokens: false,
+            extra_inputs: serde_json::Map::new(),
+            headers: Vec::new(),
+            api_key: None,
+            tokenizer: TokenizerSpec::ModelOrBuiltin,
+            token_count: TokenCount::Auto,
+            dataset_entries: None,
+            seed: 0,
+            seed_given: false,
+            request_timeout: Ns::from_ms(21_600_000),
+            connect_timeout: Ns::from_ms(30_000),
+            goodput: Vec::new(),
+            artifact_dir: None,
+            export_prefix: None,
+            export_level: ExportLevel::Records,
+            overwrite: false,
+            ui: Ui::Auto,
+            verbose: false,
+            cores: Cores::Auto,
+            workers_max: None,
+            tls_ca: None,
+            tls_insecure: false,
+            wait_for_model: Ns::ZERO,
+            preflight: true,
+            dry_run: false,
+            allow_invalid: false,
+            gpu_telemetry: true,
+            batching: true,
+            command_line: String::new(),
+        }
+    }
+}
+
 /// Values that must not be written anywhere in clear, of a key and of headers.
 pub fn secrets(api_key: Option<&str>, headers: &[(String, String)]) -> Vec<String> {
     let telling = |name: &str| {

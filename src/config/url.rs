@@ -5,6 +5,10 @@ use super::Url;
 /// Reads a target. Errors are fragments that say what is wrong with it.
 pub fn parse_url(text: &str) -> Result<Url, String> {
     let text = text.trim();
+    let rest = text.split_once("://").map_or(text, |(_, rest)| rest);
+    if rest.is_empty() || rest.starts_with(['/', ':', '?']) {
+        return Err("it has no host; give host:port".into());
+    }
     let full = if text.contains("://") {
         text.to_string()
     } else {
@@ -26,6 +30,12 @@ pub fn parse_url(text: &str) -> Result<Url, String> {
         Some(url::Host::Ipv6(address)) => address.to_string(),
         _ => return Err("it has no host; give host:port".into()),
     };
+    if !parsed.username().is_empty() || parsed.password().is_some() {
+        return Err("a name and password in it are not sent; use --header or --api-key".into());
+    }
+    if parsed.port() == Some(0) {
+        return Err("port 0 cannot be connected to".into());
+    }
     if parsed.fragment().is_some() {
         return Err("a fragment (#...) means nothing to a server; leave it out".into());
     }

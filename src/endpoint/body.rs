@@ -152,7 +152,10 @@ mod tests {
         check(
             Api::Chat,
             |_| {},
-            r#"{"messages":[{"role":"user","content":"hi"}],"model":"m","stream":true,"max_completion_tokens":8,"stream_options":{"include_usage":true}}"#,
+            concat!(
+                r#"{"messages":[{"role":"user","content":"hi"}],"model":"m","stream":true,"#,
+                r#""max_completion_tokens":8,"stream_options":{"include_usage":true}}"#
+            ),
         );
         check(
             Api::Completions,

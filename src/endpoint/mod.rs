@@ -138,7 +138,8 @@ mod tests {
             assert!(part.answer.is_none());
         }
         let part = chat(
-            r#"{"choices":[{"delta":{"tool_calls":[{"index":0,"function":{"name":"f","arguments":"{"}}]}}]}"#,
+            r#"{"choices":[{"delta":{"tool_calls":[
+                {"index":0,"function":{"name":"f","arguments":"{"}}]}}]}"#,
         );
         assert_eq!(part.tool_call.as_deref(), Some(&b"f{"[..]));
     }
@@ -167,7 +168,9 @@ mod tests {
     #[test]
     fn usage_comes_with_its_details() {
         let part = chat(
-            r#"{"choices":[],"usage":{"prompt_tokens":11,"completion_tokens":120,"completion_tokens_details":{"reasoning_tokens":100},"prompt_tokens_details":{"cached_tokens":3}}}"#,
+            r#"{"choices":[],"usage":{"prompt_tokens":11,"completion_tokens":120,
+                "completion_tokens_details":{"reasoning_tokens":100},
+                "prompt_tokens_details":{"cached_tokens":3}}}"#,
         );
         let usage = part.usage.unwrap();
         assert_eq!(usage.prompt, Some(11));
@@ -181,7 +184,8 @@ mod tests {
         for text in texts {
             for shape in [
                 json!({"choices":[{"index":0,"delta":{"content":text},"finish_reason":null}]}),
-                json!({"choices":[{"text":text,"finish_reason":"stop"}],"usage":{"total_tokens":4}}),
+                json!({"choices":[{"text":text,"finish_reason":"stop"}],
+                    "usage":{"total_tokens":4}}),
                 json!({"choices":[{"message":{"content":text,"reasoning":text}}]}),
             ] {
                 let bytes = shape.to_string().into_bytes();

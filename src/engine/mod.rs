@@ -5,10 +5,12 @@
 
 mod core;
 mod flight;
+mod handover;
+mod lines;
 mod pace;
 mod plan;
 
-pub(crate) use core::emptied;
 pub use core::run;
+pub(crate) use handover::emptied;
 pub use pace::{Claim, Pace, PaceOptions, Stop};
 pub use plan::{CoreOutput, CorePlan, Request, Requests, Target};

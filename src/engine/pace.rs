@@ -294,7 +294,10 @@ impl Pace {
     /// Measured requests sent per second, from the first to the last; absent for fewer than two.
     #[expect(clippy::cast_precision_loss, reason = "a count")]
     pub fn delivered_rate(&self) -> Option<f64> {
-        let gaps = self.sent_count().checked_sub(self.options.warmup + 1).filter(|&n| n > 0)?;
+        let gaps = self
+            .sent_count()
+            .checked_sub(self.options.warmup + 1)
+            .filter(|&n| n > 0)?;
         let last = Ns(self.last_sent.load(Ordering::Acquire));
         let span = last.since(self.measured_from()?)?.as_secs();
         (span > 0.0).then(|| gaps as f64 / span)

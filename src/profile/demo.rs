@@ -32,11 +32,18 @@ impl Demo {
             let read = BufReader::new(stdout).read_line(&mut line);
             read.map_err(|error| format!("--demo: the mock says nothing: {error}"))?;
         }
-        let port = line.trim().rsplit(':').next().and_then(|port| port.parse().ok());
+        let port = line
+            .trim()
+            .rsplit(':')
+            .next()
+            .and_then(|port| port.parse().ok());
         let Some(port) = port else {
             // The child has said something else than its address: it is of no use.
             let _ = child.kill();
-            return Err(format!("--demo: the mock gave no address: `{}`", line.trim()));
+            return Err(format!(
+                "--demo: the mock gave no address: `{}`",
+                line.trim()
+            ));
         };
         let url = Url {
             tls: false,

@@ -71,7 +71,10 @@ pub fn run_info(config: &Config, dir: &RunDir, anchor: Anchor) -> RunInfo {
         urls: config.urls.iter().map(Url::origin).collect(),
         models: config.model.clone().into_iter().collect(),
         artifact_dir: dir.path().display().to_string(),
-        hostname: rustix::system::uname().nodename().to_string_lossy().into_owned(),
+        hostname: rustix::system::uname()
+            .nodename()
+            .to_string_lossy()
+            .into_owned(),
         has_warmup: config.warmup_count > 0,
         dataset_entries: config.dataset_entries,
         secrets: secrets(config),
@@ -80,8 +83,18 @@ pub fn run_info(config: &Config, dir: &RunDir, anchor: Anchor) -> RunInfo {
 
 /// Sums up, writes, prints. Errors: a file that could not be written; the screen has all the same.
 pub fn conclude(run: &Run<'_>, measured: Measured) -> Result<Exit, String> {
-    let Measured { outputs, records, sampler } = measured;
-    let RecordOutcome { totals, files, cpu_ns, uncounted, fault } = records;
+    let Measured {
+        outputs,
+        records,
+        sampler,
+    } = measured;
+    let RecordOutcome {
+        totals,
+        files,
+        cpu_ns,
+        uncounted,
+        fault,
+    } = records;
     let mut client = client_report(run, outputs, &totals);
     client.record_thread_cpu_ns = cpu_ns;
     if uncounted > 0 {
@@ -107,7 +120,10 @@ pub fn conclude(run: &Run<'_>, measured: Measured) -> Result<Exit, String> {
     (client.verdict, client.reasons) = verdict::judge(run.config, &client, scale(run, &totals));
     let histograms = interval_log(&totals);
     let extra = totals.client;
-    let complete = run.pace.total().is_none_or(|total| run.pace.finished_count() >= total);
+    let complete = run
+        .pace
+        .total()
+        .is_none_or(|total| run.pace.finished_count() >= total);
     let summary = Summary {
         metrics: totals.metrics,
         warmup: totals.warmup,
@@ -119,7 +135,10 @@ pub fn conclude(run: &Run<'_>, measured: Measured) -> Result<Exit, String> {
         client,
         gpus,
     };
-    let text = run.info.secrets.mask(&report::console::report(&summary, &extra, 140));
+    let text = run
+        .info
+        .secrets
+        .mask(&report::console::report(&summary, &extra, 140));
     let written = write_files(run, &summary, &extra, &histograms, &text);
     let recorded = fault.map_or_else(|| files.finish(), Err);
     print(run, &summary, &extra);
@@ -138,12 +157,16 @@ fn masked(
 }
 
 fn figure(totals: &Totals, tag: &str) -> Option<f64> {
-    totals.metrics.iter().find(|metric| metric.tag == tag).map(|metric| match &metric.figure {
-        Figure::Scalar(value) => *value,
-        Figure::Distribution(d) => d.percentiles[4],
-        Figure::Weighted(w) => w.avg,
-        Figure::Adjusted(a) => a.min,
-    })
+    totals
+        .metrics
+        .iter()
+        .find(|metric| metric.tag == tag)
+        .map(|metric| match &metric.figure {
+            Figure::Scalar(value) => *value,
+            Figure::Distribution(d) => d.percentiles[4],
+            Figure::Weighted(w) => w.avg,
+            Figure::Adjusted(a) => a.min,
+        })
 }
 
 fn scale(run: &Run<'_>, totals: &Totals) -> Scale {
@@ -193,14 +216,20 @@ fn client_report(run: &Run<'_>, outputs: Vec<CoreOutput>, totals: &Totals) -> Cl
         client.delivered_rate = run.pace.delivered_rate();
     }
     if steps > 0 {
-        client.notes.push(format!("the wall clock was set {steps} times during the run"));
+        client.notes.push(format!(
+            "the wall clock was set {steps} times during the run"
+        ));
     }
     let late = run.payloads.built_late_count();
     if late > 0 {
-        client.notes.push(format!("{late} request bodies were built late, on a worker's core"));
+        client.notes.push(format!(
+            "{late} request bodies were built late, on a worker's core"
+        ));
     }
     let timeout = run.config.request_timeout.as_secs();
-    client.notes.push(format!("limit on a whole request: {timeout} s"));
+    client
+        .notes
+        .push(format!("limit on a whole request: {timeout} s"));
     client
 }
 
@@ -228,15 +257,27 @@ fn write_files(
     report::json::add_client_metrics(&mut json, extra);
     let name = |standard: &str, ending: &str| file_name(run.config, standard, ending);
     let files = [
-        (name("profile_export_aiperf.csv", ".csv"), report::csv::aiperf(summary, run.info)),
-        (name("profile_export_console.txt", "_console.txt"), text.as_bytes().to_vec()),
+        (
+            name("profile_export_aiperf.csv", ".csv"),
+            report::csv::aiperf(summary, run.info),
+        ),
+        (
+            name("profile_export_console.txt", "_console.txt"),
+            text.as_bytes().to_vec(),
+        ),
         (name("profile_export.hlog", ".hlog"), histograms.to_vec()),
         // Last: it is the mark of a whole run.
-        (name("profile_export_aiperf.json", ".json"), report::json::bytes(&json)),
+        (
+            name("profile_export_aiperf.json", ".json"),
+            report::json::bytes(&json),
+        ),
     ];
     let mut first_error = write_inputs(run);
     for (name, bytes) in files {
-        let written = run.dir.write(&name, &bytes).map_err(|error| error.to_string());
+        let written = run
+            .dir
+            .write(&name, &bytes)
+            .map_err(|error| error.to_string());
         first_error = first_error.and(written);
     }
     first_error
@@ -267,18 +308,28 @@ fn write_inputs(run: &Run<'_>) -> Result<(), String> {
         out.extend_from_slice(b"]}");
         written += 1;
     }
-    let digest: String = hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+    let digest: String = hash
+        .finalize()
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
     let tail = format!(
-        r#"],"random_seed":{},"requests_count":{sent},"written_count":{written},"sha256":"{digest}"}}"#,
-        run.config.seed
+        r#"],"random_seed":{},"requests_count":{sent},"written_count":{written},{}}}"#,
+        run.config.seed,
+        format_args!(r#""sha256":"{digest}""#)
     );
     out.extend_from_slice(tail.as_bytes());
-    run.dir.write("inputs.json", &out).map_err(|error| error.to_string())
+    run.dir
+        .write("inputs.json", &out)
+        .map_err(|error| error.to_string())
 }
 
 fn print(run: &Run<'_>, summary: &Summary, extra: &[MetricResult]) {
     let width = terminal_width().unwrap_or(140);
-    let mut text = run.info.secrets.mask(&report::console::report(summary, extra, width));
+    let mut text = run
+        .info
+        .secrets
+        .mask(&report::console::report(summary, extra, width));
     text.push_str(&format!("Artifacts: {}\n", run.info.artifact_dir));
     // `| head -1` closes the pipe early: the files are written all the same.
     let _ = std::io::stdout().write_all(text.as_bytes());
@@ -302,7 +353,11 @@ fn exit(run: &Run<'_>, summary: &Summary) -> Exit {
     if summary.client.verdict == Verdict::Invalid && !run.config.allow_invalid {
         exit = exit.worse(Exit::Invalid);
     }
-    let ended_early = summary.client.notes.iter().any(|note| note.starts_with("a worker ended"));
+    let ended_early = summary
+        .client
+        .notes
+        .iter()
+        .any(|note| note.starts_with("a worker ended"));
     if ended_early {
         exit = exit.worse(Exit::Partial);
     }

@@ -23,16 +23,23 @@ pub struct Builder {
 impl Builder {
     /// A builder for a run.
     pub fn new(config: Arc<Config>, model: String, prompts: PromptSource) -> Builder {
-        Builder { config, model, prompts }
+        Builder {
+            config,
+            model,
+            prompts,
+        }
     }
 
     /// Request `index` of the run.
     pub fn build(&self, index: u64) -> Request {
         let config = &*self.config;
-        let entry = config.dataset_entries.map_or(index, |entries| index % entries.max(1));
+        let entry = config
+            .dataset_entries
+            .map_or(index, |entries| index % entries.max(1));
         let input_tokens = draw(config.isl, config.seed, Stream::InputLength, entry);
-        let output_tokens =
-            config.osl.map(|osl| draw(osl, config.seed, Stream::OutputLength, entry));
+        let output_tokens = config
+            .osl
+            .map(|osl| draw(osl, config.seed, Stream::OutputLength, entry));
         let prompt = self.prompts.prompt(entry, input_tokens);
         let body = endpoint::body(
             config.api,
@@ -46,7 +53,11 @@ impl Builder {
                 extra: &config.extra_inputs,
             },
         );
-        Request { body: body.into(), input_tokens, output_tokens }
+        Request {
+            body: body.into(),
+            input_tokens,
+            output_tokens,
+        }
     }
 }
 
@@ -111,7 +122,10 @@ fn build_all(builder: &Builder, total: u64) -> Vec<Request> {
                 scope.spawn(move || range.map(|index| builder.build(index)).collect::<Vec<_>>())
             })
             .collect();
-        parts.into_iter().flat_map(|part| part.join().unwrap_or_default()).collect()
+        parts
+            .into_iter()
+            .flat_map(|part| part.join().unwrap_or_default())
+            .collect()
     })
 }
 
@@ -129,8 +143,9 @@ impl RingState {
             ring.fill(index);
         }
         let worker = ring.clone();
-        let spawned =
-            std::thread::Builder::new().name("payloads".into()).spawn(move || worker.work());
+        let spawned = std::thread::Builder::new()
+            .name("payloads".into())
+            .spawn(move || worker.work());
         // Without a builder the cores build their own, and that is counted.
         drop(spawned);
         ring

@@ -10,8 +10,12 @@ pub fn describe(config: &Config, target: &Target, request: &Request, cores: &[us
     let mut text = String::new();
     let load = match config.load {
         Load::Concurrency(count) => format!("closed loop, {count} in flight"),
-        Load::Constant { rate_per_s, cap } => format!("{rate_per_s} requests/s, constant{}", cap_text(cap)),
-        Load::Poisson { rate_per_s, cap } => format!("{rate_per_s} requests/s, Poisson{}", cap_text(cap)),
+        Load::Constant { rate_per_s, cap } => {
+            format!("{rate_per_s} requests/s, constant{}", cap_text(cap))
+        }
+        Load::Poisson { rate_per_s, cap } => {
+            format!("{rate_per_s} requests/s, Poisson{}", cap_text(cap))
+        }
     };
     let mut line = |name: &str, value: String| {
         // Writing to a String does not fail.
@@ -19,7 +23,11 @@ pub fn describe(config: &Config, target: &Target, request: &Request, cores: &[us
     };
     line("load", load);
     if let Some(count) = config.request_count {
-        let said = if config.request_count_defaulted { " (default)" } else { "" };
+        let said = if config.request_count_defaulted {
+            " (default)"
+        } else {
+            ""
+        };
         line("requests", format!("{count}{said}"));
     }
     if let Some(duration) = config.duration {
@@ -27,13 +35,31 @@ pub fn describe(config: &Config, target: &Target, request: &Request, cores: &[us
     }
     line("warm-up", format!("{} requests", config.warmup_count));
     line("seed", config.seed.to_string());
-    line("timeout", format!("{} s per request, in total", config.request_timeout.as_secs()));
+    line(
+        "timeout",
+        format!(
+            "{} s per request, in total",
+            config.request_timeout.as_secs()
+        ),
+    );
     line("cores", format!("{cores:?}"));
-    line("target", config.urls.first().map(crate::config::Url::origin).unwrap_or_default());
+    line(
+        "target",
+        config
+            .urls
+            .first()
+            .map(crate::config::Url::origin)
+            .unwrap_or_default(),
+    );
     let body = String::from_utf8_lossy(&request.body);
     let preview = target.template.preview(0, &request.body);
     let head = preview.split("\r\n\r\n").next().unwrap_or_default();
-    let _ = writeln!(text, "\n{}\n\n{body}\n\n{}", head.replace("\r\n", "\n"), curl(config, head, &body));
+    let _ = writeln!(
+        text,
+        "\n{}\n\n{body}\n\n{}",
+        head.replace("\r\n", "\n"),
+        curl(config, head, &body)
+    );
     text
 }
 
@@ -44,7 +70,11 @@ fn cap_text(cap: Option<u32>) -> String {
 fn curl(config: &Config, head: &str, body: &str) -> String {
     let url = config.urls.first();
     let origin = url.map_or(String::new(), |url| {
-        format!("{}://{}", if url.tls { "https" } else { "http" }, url.authority())
+        format!(
+            "{}://{}",
+            if url.tls { "https" } else { "http" },
+            url.authority()
+        )
     });
     let path = head.split(' ').nth(1).unwrap_or("/");
     let quote = |text: &str| format!("'{}'", text.replace('\'', r"'\''"));

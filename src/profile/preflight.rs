@@ -29,10 +29,17 @@ pub fn reach(config: &Config, targets: &[Target]) -> Result<(), String> {
 
 /// The models that the first target lists; empty where it does not say.
 pub fn models(config: &Config, target: &Target) -> Vec<String> {
-    let Some(url) = config.urls.first() else { return Vec::new() };
+    let Some(url) = config.urls.first() else {
+        return Vec::new();
+    };
     let path = format!("{}{}", probe::models_path(&url.base), url.query);
     let request = probe::get_request(&path, &url.authority(), &setup::headers(config));
-    match probe::exchange(target.addr, target.tls.as_ref(), &request, Ns::from_ms(10_000)) {
+    match probe::exchange(
+        target.addr,
+        target.tls.as_ref(),
+        &request,
+        Ns::from_ms(10_000),
+    ) {
         Ok(answer) if answer.status == 200 => probe::model_names(&answer.body),
         _ => Vec::new(),
     }
@@ -44,7 +51,10 @@ pub fn model(config: &Config, models: &[String]) -> Result<String, String> {
         (Some(model), _) => Ok(model.clone()),
         (None, [only]) => Ok(only.clone()),
         (None, []) => Err("-m is missing, and the server does not list its models".into()),
-        (None, several) => Err(format!("-m is missing; the server has: {}", several.join(", "))),
+        (None, several) => Err(format!(
+            "-m is missing; the server has: {}",
+            several.join(", ")
+        )),
     }
 }
 
@@ -62,7 +72,11 @@ pub fn check(
     model: &str,
     models: &[String],
 ) -> Result<(), String> {
-    let origin = config.urls.first().map(crate::config::Url::origin).unwrap_or_default();
+    let origin = config
+        .urls
+        .first()
+        .map(crate::config::Url::origin)
+        .unwrap_or_default();
     let answer = ask(target, &target.template, request)
         .map_err(|text| format!("--url {origin}: a probe failed: {text} (--no-preflight)"))?;
     match probe::explain(&answer, model, models) {

@@ -29,7 +29,9 @@ pub fn exchange(
 ) -> Result<Answer, String> {
     let wait = Duration::from_nanos(patience.0.max(1_000_000));
     let mut socket = TcpStream::connect_timeout(&addr, wait).map_err(|e| e.to_string())?;
-    socket.set_read_timeout(Some(wait)).map_err(|e| e.to_string())?;
+    socket
+        .set_read_timeout(Some(wait))
+        .map_err(|e| e.to_string())?;
     let mut conn = Conn::new(tls).map_err(|e| e.to_string())?;
     let deadline = now() + patience;
     let mut buffer = vec![0u8; 16 * 1024];
@@ -39,12 +41,16 @@ pub fn exchange(
         if count == 0 {
             return Err("the server closed the connection during the TLS handshake".into());
         }
-        conn.receive_idle(&buffer[..count]).map_err(|e| e.to_string())?;
+        conn.receive_idle(&buffer[..count])
+            .map_err(|e| e.to_string())?;
     }
     conn.begin();
     conn.queue(request).map_err(|e| e.to_string())?;
     flush(&mut conn, &mut socket)?;
-    let mut answer = Answer { status: 0, body: String::new() };
+    let mut answer = Answer {
+        status: 0,
+        body: String::new(),
+    };
     let mut body = Vec::new();
     loop {
         let count = read(&mut socket, &mut buffer)?;
@@ -63,7 +69,10 @@ pub fn exchange(
             break;
         }
         if now() > deadline {
-            return Err(format!("no end of the answer after {:.0} s", patience.as_secs()));
+            return Err(format!(
+                "no end of the answer after {:.0} s",
+                patience.as_secs()
+            ));
         }
     }
     answer.body = String::from_utf8_lossy(&body).into_owned();
@@ -79,7 +88,9 @@ fn read(socket: &mut TcpStream, buffer: &mut [u8]) -> Result<usize, String> {
 
 fn flush(conn: &mut Conn, socket: &mut TcpStream) -> Result<(), String> {
     let bytes = conn.outgoing().to_vec();
-    socket.write_all(&bytes).map_err(|error| error.to_string())?;
+    socket
+        .write_all(&bytes)
+        .map_err(|error| error.to_string())?;
     conn.sent(bytes.len());
     Ok(())
 }
@@ -88,7 +99,9 @@ fn flush(conn: &mut Conn, socket: &mut TcpStream) -> Result<(), String> {
 pub fn model_names(body: &str) -> Vec<String> {
     let value: serde_json::Value = serde_json::from_str(body).unwrap_or_default();
     let list = value["data"].as_array().cloned().unwrap_or_default();
-    list.iter().filter_map(|model| model["id"].as_str().map(String::from)).collect()
+    list.iter()
+        .filter_map(|model| model["id"].as_str().map(String::from))
+        .collect()
 }
 
 /// Says what a refused probe means and what to do; `None` when the answer is well.
@@ -98,7 +111,10 @@ pub fn explain(answer: &Answer, model: &str, models: &[String]) -> Option<String
         200..300 => return None,
         401 | 403 => "the server wants another key: give --api-key or OPENAI_API_KEY".to_string(),
         404 if !models.is_empty() && !models.iter().any(|name| name == model) => {
-            format!("the server has no model `{model}`; it has: {} (-m)", models.join(", "))
+            format!(
+                "the server has no model `{model}`; it has: {} (-m)",
+                models.join(", ")
+            )
         }
         404 => "the path is not there: check --url, --endpoint and --endpoint-type".to_string(),
         400 | 422 if answer.body.contains("stream_options") => {
@@ -110,7 +126,10 @@ pub fn explain(answer: &Answer, model: &str, models: &[String]) -> Option<String
         }
         _ => "see the server's answer; --no-preflight goes on without this probe".to_string(),
     };
-    Some(format!("the server answered {} to a probe: {hint}\n  {excerpt}", answer.status))
+    Some(format!(
+        "the server answered {} to a probe: {hint}\n  {excerpt}",
+        answer.status
+    ))
 }
 
 /// A `GET` for the probe, with the run's own headers.
@@ -134,19 +153,37 @@ mod tests {
 
     #[test]
     fn a_refusal_names_what_to_do() {
-        let answer = |status, body: &str| Answer { status, body: body.into() };
+        let answer = |status, body: &str| Answer {
+            status,
+            body: body.into(),
+        };
         let models = vec!["a".to_string(), "b".to_string()];
         assert_eq!(explain(&answer(200, ""), "x", &models), None);
-        assert!(explain(&answer(401, ""), "x", &models).unwrap().contains("--api-key"));
-        assert!(explain(&answer(404, ""), "x", &models).unwrap().contains("it has: a, b"));
-        assert!(explain(&answer(404, ""), "a", &models).unwrap().contains("--endpoint"));
+        assert!(
+            explain(&answer(401, ""), "x", &models)
+                .unwrap()
+                .contains("--api-key")
+        );
+        assert!(
+            explain(&answer(404, ""), "x", &models)
+                .unwrap()
+                .contains("it has: a, b")
+        );
+        assert!(
+            explain(&answer(404, ""), "a", &models)
+                .unwrap()
+                .contains("--endpoint")
+        );
         let told = explain(&answer(400, "bad stream_options"), "a", &models).unwrap();
         assert!(told.contains("stream_options:null"));
     }
 
     #[test]
     fn models_are_listed_in_order() {
-        assert_eq!(model_names(r#"{"data":[{"id":"m"},{"id":"n"}]}"#), ["m", "n"]);
+        assert_eq!(
+            model_names(r#"{"data":[{"id":"m"},{"id":"n"}]}"#),
+            ["m", "n"]
+        );
         assert!(model_names("<html>").is_empty());
     }
 }

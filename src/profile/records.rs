@@ -5,9 +5,7 @@ use crate::base::{Ns, now};
 use crate::config::TokenCount;
 use crate::engine::emptied;
 use crate::runtime::thread_cpu;
-use crate::stats::{
-    Accumulator, Buffers, Phase, Record, TokenCounts, TokenSource, Totals,
-};
+use crate::stats::{Accumulator, Buffers, Phase, Record, TokenCounts, TokenSource, Totals};
 use crate::workload::Tokenizer;
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
 use std::sync::Arc;
@@ -50,7 +48,11 @@ pub struct RecordOutcome {
 
 /// Runs until every sender is gone.
 pub fn work(mut plan: RecordPlan) -> RecordOutcome {
-    let mut counter = Counter { spent: Ns::ZERO, since: now(), uncounted: 0 };
+    let mut counter = Counter {
+        spent: Ns::ZERO,
+        since: now(),
+        uncounted: 0,
+    };
     let mut fault = None;
     loop {
         let batch = match plan.records.recv_timeout(Duration::from_millis(200)) {
@@ -94,7 +96,10 @@ struct Counter {
 impl Counter {
     /// Counts by the rules of `--token-count`: never the asked length.
     fn count(&mut self, record: &Record, plan: &RecordPlan, busy: bool) -> TokenCounts {
-        let mut tokens = TokenCounts { client_input: record.requested_input, ..Default::default() };
+        let mut tokens = TokenCounts {
+            client_input: record.requested_input,
+            ..Default::default()
+        };
         let usage = &record.usage;
         let server = plan.token_count != TokenCount::Client;
         let client = plan.token_count != TokenCount::Server;
@@ -121,7 +126,9 @@ impl Counter {
             tokens.reasoning = (reasoning > 0).then_some(reasoning);
             tokens.output_source = TokenSource::Client;
         }
-        let by_server = usage.prompt.filter(|_| plan.token_count == TokenCount::Server);
+        let by_server = usage
+            .prompt
+            .filter(|_| plan.token_count == TokenCount::Server);
         tokens.input = by_server.or(record.requested_input);
         tokens.input_source = match by_server {
             Some(_) => TokenSource::Server,

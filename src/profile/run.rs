@@ -9,14 +9,14 @@ use super::signals::Signals;
 use super::{plan_text, preflight, setup};
 use crate::archive::RunDir;
 use crate::base::{Anchor, Exit, Ns, limits, now};
-use crate::config::{Config, Load};
+use crate::config::{Config, ExportLevel, Load};
 use crate::engine::{self, CoreOutput, CorePlan, Pace, Requests, Stop, Target};
 use crate::gpu;
 use crate::report::RunInfo;
-use crate::stats::{AccumulateOptions, Accumulator, Buffers};
+use crate::stats::{AccumulateOptions, Accumulator, Buffers, Record};
 use crate::view::{Progress, Snapshot};
 use crate::workload::{Tokenizer, TokenizerChoice};
-use crossbeam_channel::bounded;
+use crossbeam_channel::{Sender, bounded};
 use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -49,7 +49,10 @@ struct Early {
 
 impl Early {
     fn new(exit: Exit, text: impl Into<String>) -> Early {
-        Early { exit, text: text.into() }
+        Early {
+            exit,
+            text: text.into(),
+        }
     }
 }
 
@@ -83,7 +86,9 @@ pub fn run(config: Config, launch: Launch) -> Exit {
 }
 
 fn measure(config: Config, launch: Launch) -> Result<Exit, Early> {
-    let Some(prepared) = prepare(config, &launch)? else { return Ok(Exit::Ok) };
+    let Some(prepared) = prepare(config, &launch)? else {
+        return Ok(Exit::Ok);
+    };
     let sampler = match prepared.config.gpu_telemetry {
         true => gpu::Sampler::start(Ns::from_ms(100)),
         false => Err(String::new()),
@@ -99,8 +104,15 @@ fn measure(config: Config, launch: Launch) -> Result<Exit, Early> {
         signals: &prepared.signals,
         dir: &prepared.dir,
     };
-    outcome::conclude(&run, Measured { outputs, records, sampler })
-        .map_err(|text| Early::new(Exit::Unexpected, text))
+    outcome::conclude(
+        &run,
+        Measured {
+            outputs,
+            records,
+            sampler,
+        },
+    )
+    .map_err(|text| Early::new(Exit::Unexpected, text))
 }
 
 /// Everything up to the start. `None` after a dry run.
@@ -114,8 +126,10 @@ fn prepare(mut config: Config, launch: &Launch) -> Result<Option<Prepared>, Earl
     let (tokenizer, choice) = Tokenizer::load(&config.tokenizer, config.model.as_deref())
         .map_err(|error| usage(error.to_string()))?;
     if choice.stands_in {
-        eprintln!("note: the builtin tokenizer (o200k) stands in for the model's own; give one \
-                   with --tokenizer, or say `--tokenizer builtin`");
+        eprintln!(
+            "note: the builtin tokenizer (o200k) stands in for the model's own; give one \
+                   with --tokenizer, or say `--tokenizer builtin`"
+        );
     }
     let signals = Signals::listen()
         .map_err(|error| Early::new(Exit::Unexpected, format!("signals: {error}")))?;
@@ -168,10 +182,14 @@ fn start_demo(
         return Ok(None);
     }
     let unexpected = |text: String| Early::new(Exit::Unexpected, text);
-    let program =
-        launch.program.as_ref().ok_or_else(|| unexpected("--demo: no program to start".into()))?;
+    let program = launch
+        .program
+        .as_ref()
+        .ok_or_else(|| unexpected("--demo: no program to start".into()))?;
     // Off the workers' cores where there is another.
-    let other = crate::runtime::usable().into_iter().find(|cpu| !cores.contains(cpu));
+    let other = crate::runtime::usable()
+        .into_iter()
+        .find(|cpu| !cores.contains(cpu));
     let demo = Demo::start(program, other).map_err(unexpected)?;
     config.urls = vec![demo.url.clone()];
     config.model.get_or_insert_with(|| "demo".into());
@@ -211,37 +229,7 @@ fn drive(
     let files = RecordFiles::open(&prepared.dir, config, info.clone())
         .map_err(|text| Early::new(Exit::Usage, text))?;
     let (sender, receiver) = bounded(limits::RECORD_BATCHES_MAX);
-    let mut back = Vec::new();
-    let mut plans = Vec::new();
-    let count = prepared.cores.len();
-    let slots = match config.load {
-        Load::Concurrency(total) => setup::shares(total as usize, count),
-        _ => vec![0; count],
-    };
-    let connections = setup::shares(setup::connections(config), count);
-    for (core, &cpu) in prepared.cores.iter().enumerate() {
-        let (to_core, buffers) = bounded::<Buffers>(BUFFERS_BACK);
-        back.push(to_core);
-        plans.push(CorePlan {
-            core: u16::try_from(core).unwrap_or(u16::MAX),
-            cpu: Some(cpu),
-            targets: prepared.targets.clone(),
-            api: config.api,
-            streaming: config.streaming,
-            raw: config.export_level == crate::config::ExportLevel::Raw,
-            requests: prepared.payloads.clone(),
-            pace: prepared.pace.clone(),
-            seed: config.seed,
-            request_timeout: config.request_timeout,
-            connect_timeout: config.connect_timeout,
-            connections: connections[core],
-            slots: slots[core],
-            batch: if config.batching { BATCH } else { Ns::ZERO },
-            ring: true,
-            records: sender.clone(),
-            buffers,
-        });
-    }
+    let (plans, back) = core_plans(prepared, &sender);
     drop(sender);
     let plan = RecordPlan {
         records: receiver,
@@ -259,12 +247,21 @@ fn drive(
     let mut workers = Vec::new();
     for plan in plans {
         let name = format!("core-{}", plan.core);
-        let worker = thread::Builder::new().name(name).spawn(move || engine::run(plan));
+        let worker = thread::Builder::new()
+            .name(name)
+            .spawn(move || engine::run(plan));
         workers.push(worker.map_err(spawn)?);
     }
-    watch(prepared, launched, || workers.iter().all(thread::JoinHandle::is_finished));
+    watch(prepared, launched, || {
+        workers.iter().all(thread::JoinHandle::is_finished)
+    });
     prepared.payloads.stop();
-    let broken = |_| Early::new(Exit::Unexpected, "a thread ended by a panic: please report it");
+    let broken = |_| {
+        Early::new(
+            Exit::Unexpected,
+            "a thread ended by a panic: please report it",
+        )
+    };
     let mut outputs = Vec::new();
     for worker in workers {
         outputs.push(worker.join().map_err(broken)?);
@@ -273,10 +270,52 @@ fn drive(
     Ok((outputs, records))
 }
 
+/// The plan of each core, and the ways back for its buffers.
+fn core_plans(
+    prepared: &Prepared,
+    records: &Sender<Vec<Record>>,
+) -> (Vec<CorePlan>, Vec<Sender<Buffers>>) {
+    let config = &prepared.config;
+    let count = prepared.cores.len();
+    let slots = match config.load {
+        Load::Concurrency(total) => setup::shares(total as usize, count),
+        _ => vec![0; count],
+    };
+    let connections = setup::shares(setup::connections(config), count);
+    let plan = |(core, &cpu): (usize, &usize)| {
+        let (to_core, buffers) = bounded::<Buffers>(BUFFERS_BACK);
+        let plan = CorePlan {
+            core: u16::try_from(core).unwrap_or(u16::MAX),
+            cpu: Some(cpu),
+            targets: prepared.targets.clone(),
+            api: config.api,
+            streaming: config.streaming,
+            raw: config.export_level == ExportLevel::Raw,
+            requests: prepared.payloads.clone(),
+            pace: prepared.pace.clone(),
+            seed: config.seed,
+            request_timeout: config.request_timeout,
+            connect_timeout: config.connect_timeout,
+            connections: connections[core],
+            slots: slots[core],
+            batch: if config.batching { BATCH } else { Ns::ZERO },
+            ring: true,
+            records: records.clone(),
+            buffers,
+        };
+        (plan, to_core)
+    };
+    prepared.cores.iter().enumerate().map(plan).unzip()
+}
+
 fn accumulate_options(config: &Config, anchor: Anchor) -> AccumulateOptions {
     AccumulateOptions {
         streaming: config.streaming,
-        goodput: config.goodput.iter().map(|slo| (slo.tag.clone(), slo.limit)).collect(),
+        goodput: config
+            .goodput
+            .iter()
+            .map(|slo| (slo.tag.clone(), slo.limit))
+            .collect(),
         anchor,
         concurrency: match config.load {
             Load::Concurrency(count) => Some(count),

@@ -16,21 +16,41 @@ use std::sync::Arc;
 pub fn resolve(url: &Url) -> Result<SocketAddr, String> {
     let mut found = (url.host.as_str(), url.port)
         .to_socket_addrs()
-        .map_err(|error| format!("--url {}: `{}` is not found: {error}", url.origin(), url.host))?;
-    found.next().ok_or_else(|| format!("--url {}: no address", url.origin()))
+        .map_err(|error| {
+            format!(
+                "--url {}: `{}` is not found: {error}",
+                url.origin(),
+                url.host
+            )
+        })?;
+    found
+        .next()
+        .ok_or_else(|| format!("--url {}: no address", url.origin()))
 }
 
 /// Headers of every request, in the order of the wire.
 pub fn headers(config: &Config) -> Vec<(String, String)> {
-    let accept = if config.streaming { "text/event-stream" } else { "application/json" };
-    let given = |name: &str| config.headers.iter().any(|(other, _)| other.eq_ignore_ascii_case(name));
+    let accept = if config.streaming {
+        "text/event-stream"
+    } else {
+        "application/json"
+    };
+    let given = |name: &str| {
+        config
+            .headers
+            .iter()
+            .any(|(other, _)| other.eq_ignore_ascii_case(name))
+    };
     let mut all = Vec::new();
     let mut add = |name: &str, value: String| {
         if !given(name) {
             all.push((name.to_string(), value));
         }
     };
-    add("User-Agent", format!("tokenring/{}", env!("CARGO_PKG_VERSION")));
+    add(
+        "User-Agent",
+        format!("tokenring/{}", env!("CARGO_PKG_VERSION")),
+    );
     add("Accept", accept.to_string());
     add("Accept-Encoding", "identity".to_string());
     add("Content-Type", "application/json".to_string());
@@ -49,13 +69,20 @@ pub fn path(config: &Config, url: &Url, model: &str) -> String {
         None => endpoint::path(config.api, config.streaming, model),
     };
     let joined = endpoint::join(&url.base, &path);
-    let joined = if joined.is_empty() { "/".to_string() } else { joined };
+    let joined = if joined.is_empty() {
+        "/".to_string()
+    } else {
+        joined
+    };
     format!("{joined}{}", url.query)
 }
 
 /// The targets, in the order of the urls.
 pub fn targets(config: &Config, model: &str) -> Result<Vec<Target>, String> {
-    let options = TlsOptions { ca: config.tls_ca.clone(), insecure: config.tls_insecure };
+    let options = TlsOptions {
+        ca: config.tls_ca.clone(),
+        insecure: config.tls_insecure,
+    };
     config
         .urls
         .iter()
@@ -67,7 +94,11 @@ pub fn targets(config: &Config, model: &str) -> Result<Vec<Target>, String> {
             let path = path(config, url, model);
             let template = Template::new(&path, &url.authority(), &headers(config))
                 .map_err(|error| format!("--header: {error}"))?;
-            Ok(Target { addr: resolve(url)?, tls, template })
+            Ok(Target {
+                addr: resolve(url)?,
+                tls,
+                template,
+            })
         })
         .collect()
 }
@@ -83,14 +114,19 @@ pub fn streams(load: Load) -> u32 {
 /// The CPUs of the workers.
 pub fn cores(config: &Config) -> Result<Vec<usize>, String> {
     match &config.cores {
-        Cores::Auto => Ok(runtime::choose(streams(config.load) as usize, config.workers_max)),
+        Cores::Auto => Ok(runtime::choose(
+            streams(config.load) as usize,
+            config.workers_max,
+        )),
         Cores::Count(count) => {
             runtime::cpu_list(*count).map_err(|text| format!("--cores {count}: {text}"))
         }
         Cores::List(list) => {
             let usable = runtime::usable();
             match list.iter().find(|cpu| !usable.contains(cpu)) {
-                Some(cpu) => Err(format!("--cores: CPU {cpu} is not usable; usable: {usable:?}")),
+                Some(cpu) => Err(format!(
+                    "--cores: CPU {cpu} is not usable; usable: {usable:?}"
+                )),
                 None => Ok(list.clone()),
             }
         }
@@ -102,9 +138,13 @@ pub fn pace(config: &Config, cores: usize) -> Result<PaceOptions, String> {
     let (law, cap) = match config.load {
         Load::Concurrency(_) => (None, None),
         Load::Constant { rate_per_s, cap } => (Some(Law::Constant { rate_per_s }), cap),
-        Load::Poisson { rate_per_s, cap } => {
-            (Some(Law::Poisson { rate_per_s, seed: config.seed }), cap)
-        }
+        Load::Poisson { rate_per_s, cap } => (
+            Some(Law::Poisson {
+                rate_per_s,
+                seed: config.seed,
+            }),
+            cap,
+        ),
     };
     let count = config.request_count;
     let due = match law {
@@ -113,7 +153,8 @@ pub fn pace(config: &Config, cores: usize) -> Result<PaceOptions, String> {
             let all = count.map(|count| count + config.warmup_count);
             // With a duration the schedule reaches a warm-up's length further.
             let span = config.duration.map(|duration| {
-                duration + Ns::from_secs_f64(config.warmup_count as f64 / law.rate_per_s().max(1e-9))
+                duration
+                    + Ns::from_secs_f64(config.warmup_count as f64 / law.rate_per_s().max(1e-9))
                     + Ns::from_ms(1_000)
             });
             Some(due_times(law, all, span).map_err(|error| format!("--request-rate: {error}"))?)
@@ -132,7 +173,9 @@ pub fn pace(config: &Config, cores: usize) -> Result<PaceOptions, String> {
 
 /// The slots of each core in a closed loop: they differ by one at most and add up exactly.
 pub fn shares(total: usize, cores: usize) -> Vec<usize> {
-    (0..cores).map(|core| total / cores + usize::from(core < total % cores)).collect()
+    (0..cores)
+        .map(|core| total / cores + usize::from(core < total % cores))
+        .collect()
 }
 
 /// Checks that files and ports suffice, and raises the soft limit of files.

@@ -16,7 +16,10 @@ impl Signals {
     /// Takes over both signals for the rest of the process. Errors: the kernel refuses.
     pub fn listen() -> std::io::Result<Signals> {
         let signals = Signals::default();
-        for (signal, count) in [(SIGINT, &signals.interrupts), (SIGTERM, &signals.terminations)] {
+        for (signal, count) in [
+            (SIGINT, &signals.interrupts),
+            (SIGTERM, &signals.terminations),
+        ] {
             let count = count.clone();
             count_signal(signal, count)?;
         }
@@ -43,10 +46,12 @@ impl Signals {
 /// A thread of its own, since counting in a handler would need unsafe code.
 fn count_signal(signal: i32, count: Arc<AtomicUsize>) -> std::io::Result<()> {
     let mut signals = signal_hook::iterator::Signals::new([signal])?;
-    std::thread::Builder::new().name("signals".into()).spawn(move || {
-        for _ in signals.forever() {
-            count.fetch_add(1, Ordering::Relaxed);
-        }
-    })?;
+    std::thread::Builder::new()
+        .name("signals".into())
+        .spawn(move || {
+            for _ in signals.forever() {
+                count.fetch_add(1, Ordering::Relaxed);
+            }
+        })?;
     Ok(())
 }

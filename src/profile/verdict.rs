@@ -33,25 +33,27 @@ pub fn judge(config: &Config, client: &ClientReport, scale: Scale) -> (Verdict, 
     core_checks(client, &mut checks);
     let mut reasons: Vec<Reason> = checks.iter().filter_map(Check::reason).collect();
     reasons.sort_by_key(|reason| std::cmp::Reverse(reason.level));
-    let verdict = reasons.first().map_or(Verdict::Valid, |reason| reason.level);
+    let verdict = reasons
+        .first()
+        .map_or(Verdict::Valid, |reason| reason.level);
     (verdict, reasons)
 }
 
 #[expect(clippy::cast_precision_loss, reason = "2^53 ns are 104 days")]
 fn timing_checks(config: &Config, client: &ClientReport, scale: Scale, out: &mut Vec<Check>) {
     // Both limits must be crossed: the relative one and the absolute one.
-    let mut relative = |code, p99: u64, base: Option<f64>, shares: (f64, f64), floors: (f64, f64),
-                        advice| {
-        let Some(base) = base else { return };
-        out.push(Check {
-            code,
-            value: p99 as f64 / 1e3,
-            degraded: (base * shares.0).max(floors.0) / 1e3,
-            invalid: (base * shares.1).max(floors.1) / 1e3,
-            unit: "us (p99)",
-            advice,
-        });
-    };
+    let mut relative =
+        |code, p99: u64, base: Option<f64>, shares: (f64, f64), floors: (f64, f64), advice| {
+            let Some(base) = base else { return };
+            out.push(Check {
+                code,
+                value: p99 as f64 / 1e3,
+                degraded: (base * shares.0).max(floors.0) / 1e3,
+                invalid: (base * shares.1).max(floors.1) / 1e3,
+                unit: "us (p99)",
+                advice,
+            });
+        };
     relative(
         "event_time_error",
         client.event_time_error.p99,
@@ -116,7 +118,12 @@ fn load_checks(client: &ClientReport, out: &mut Vec<Check>) {
 }
 
 fn core_checks(client: &ClientReport, out: &mut Vec<Check>) {
-    let busiest = client.cores.iter().map(|core| core.busy_ratio).fold(0.0, f64::max) * 100.0;
+    let busiest = client
+        .cores
+        .iter()
+        .map(|core| core.busy_ratio)
+        .fold(0.0, f64::max)
+        * 100.0;
     let stamped = client.kernel_stamped_ratio.unwrap_or(0.0) > 0.99;
     out.push(Check {
         code: "core_busy",

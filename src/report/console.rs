@@ -85,7 +85,12 @@ fn verdict(client: &ClientReport) -> String {
         span(client.receive_lag.p99),
         span(client.send_lag.p99),
         span(client.event_time_error.p99),
-        client.cores.iter().map(|core| core.busy_ratio).fold(0.0, f64::max) * 100.0
+        client
+            .cores
+            .iter()
+            .map(|core| core.busy_ratio)
+            .fold(0.0, f64::max)
+            * 100.0
     );
     let _ = writeln!(out, "  received by {}", client.receive_path);
     out
@@ -124,7 +129,12 @@ fn name_lines(metric: &MetricResult) -> Vec<String> {
 fn draw(title: &str, rows: &[&MetricResult], columns: &[&str]) -> String {
     let head = |column: &&str| column.replace("p99_9", "p99.9");
     let names: Vec<Vec<String>> = rows.iter().map(|row| name_lines(row)).collect();
-    let name_width = names.iter().flatten().map(|name| name.chars().count()).max().unwrap_or(6);
+    let name_width = names
+        .iter()
+        .flatten()
+        .map(|name| name.chars().count())
+        .max()
+        .unwrap_or(6);
     let widths: Vec<usize> = columns
         .iter()
         .map(|column| {
@@ -157,7 +167,11 @@ fn draw(title: &str, rows: &[&MetricResult], columns: &[&str]) -> String {
         for (at, name) in names.iter().enumerate() {
             let _ = write!(out, "│ {name:>name_width$} │");
             for (column, width) in columns.iter().zip(&widths) {
-                let text = if at == 0 { cell(row, column) } else { String::new() };
+                let text = if at == 0 {
+                    cell(row, column)
+                } else {
+                    String::new()
+                };
                 let _ = write!(out, " {text:>width$} │");
             }
             out.push('\n');
@@ -171,7 +185,11 @@ fn draw(title: &str, rows: &[&MetricResult], columns: &[&str]) -> String {
 fn one_line(text: &str, width: usize) -> String {
     let flat = text.split_whitespace().collect::<Vec<_>>().join(" ");
     match flat.chars().count() > width {
-        true => flat.chars().take(width.saturating_sub(3)).chain("...".chars()).collect(),
+        true => flat
+            .chars()
+            .take(width.saturating_sub(3))
+            .chain("...".chars())
+            .collect(),
         false => flat,
     }
 }
@@ -182,7 +200,10 @@ fn errors(summary: &Summary, width: usize, out: &mut String) {
     }
     out.push_str("\nErrors (count, code, type, message)\n");
     for group in &summary.errors {
-        let line = format!("{:>8}  {}  {}  {}", group.count, group.code, group.name, group.message);
+        let line = format!(
+            "{:>8}  {}  {}  {}",
+            group.count, group.code, group.name, group.message
+        );
         let _ = writeln!(out, "{}", one_line_kept(&line, width));
     }
 }
@@ -190,15 +211,24 @@ fn errors(summary: &Summary, width: usize, out: &mut String) {
 /// As [`one_line`], keeping the indentation.
 fn one_line_kept(text: &str, width: usize) -> String {
     let indent = text.len() - text.trim_start().len();
-    format!("{}{}", " ".repeat(indent), one_line(text, width.saturating_sub(indent)))
+    format!(
+        "{}{}",
+        " ".repeat(indent),
+        one_line(text, width.saturating_sub(indent))
+    )
 }
 
 fn method(summary: &Summary, width: usize, out: &mut String) {
     let client = &summary.client;
     let mut lines = client.notes.clone();
-    lines.push(format!("seed {}, tokenizer {}", client.seed, client.tokenizer));
+    lines.push(format!(
+        "seed {}, tokenizer {}",
+        client.seed, client.tokenizer
+    ));
     if client.tokenizer_stands_in {
-        lines.push("the tokenizer is not the model's own: token counts of ours are estimates".into());
+        lines.push(
+            "the tokenizer is not the model's own: token counts of ours are estimates".into(),
+        );
     }
     for metric in &summary.metrics {
         if let Figure::Distribution(d) = &metric.figure
@@ -249,12 +279,20 @@ mod tests {
             let text = report(&summary, &[], width);
             for line in text.lines() {
                 let chars = line.chars().count();
-                let prose = line.starts_with("  the client") || line.starts_with("  DEGRADED")
-                    || line.starts_with("  INVALID") || line.starts_with("  received");
+                let prose = line.starts_with("  the client")
+                    || line.starts_with("  DEGRADED")
+                    || line.starts_with("  INVALID")
+                    || line.starts_with("  received");
                 assert!(chars <= width || prose, "{chars} columns: {line}");
             }
             assert!(text.starts_with("Verdict: "));
-            assert!(text.trim_end().lines().last().unwrap().starts_with("Verdict: "));
+            assert!(
+                text.trim_end()
+                    .lines()
+                    .last()
+                    .unwrap()
+                    .starts_with("Verdict: ")
+            );
         }
     }
 }

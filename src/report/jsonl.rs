@@ -25,7 +25,10 @@ pub type MetricOf<'a> = (&'a str, &'a str, MetricValue);
 pub fn record_line(record: &Record, metrics: &[MetricOf<'_>], run: &RunInfo, out: &mut Vec<u8>) {
     let mut line = Map::new();
     line.insert("metadata".into(), metadata(record, run));
-    line.insert("metrics".into(), Value::Object(metrics.iter().map(metric).collect()));
+    line.insert(
+        "metrics".into(),
+        Value::Object(metrics.iter().map(metric).collect()),
+    );
     if let Some(failure) = &record.failure {
         line.insert("error".into(), error(failure, &run.secrets));
         line.insert("failure".into(), failure_details(failure));
@@ -55,13 +58,19 @@ fn uuid(id: u128) -> String {
 
 fn metadata(record: &Record, run: &RunInfo) -> Value {
     let wall = |at: Ns| run.anchor.wall(at);
-    let cancelled = record.failure.as_ref().is_some_and(|failure| failure.code == 499);
+    let cancelled = record
+        .failure
+        .as_ref()
+        .is_some_and(|failure| failure.code == 499);
     let mut out = Map::new();
     let mut add = |key: &str, value: Value| out.insert(key.into(), value);
     add("session_num", record.index.into());
     add("x_request_id", uuid(record.request_id).into());
     add("x_correlation_id", uuid(record.request_id).into());
-    add("conversation_id", format!("session_{:06}", record.index).into());
+    add(
+        "conversation_id",
+        format!("session_{:06}", record.index).into(),
+    );
     add("turn_index", 0.into());
     add("credit_issued_ns", wall(record.due).into());
     add("request_start_ns", wall(record.start).into());
@@ -69,7 +78,10 @@ fn metadata(record: &Record, run: &RunInfo) -> Value {
         add("request_ack_ns", wall(at).into());
     }
     // The end that the metrics see: last content, so that end - start is the latency.
-    add("request_end_ns", wall(record.end().unwrap_or(record.done)).into());
+    add(
+        "request_end_ns",
+        wall(record.end().unwrap_or(record.done)).into(),
+    );
     add("worker_id", format!("core_{}", record.core).into());
     add("record_processor_id", "records".into());
     add("benchmark_phase", record.phase.name().into());
@@ -141,7 +153,11 @@ fn timeline(record: &Record, run: &RunInfo) -> Value {
         .into_iter()
         .filter_map(|(key, at)| Some((key.to_string(), run.anchor.wall(at?).into())))
         .collect();
-    let url = run.urls.get(usize::from(record.url)).cloned().unwrap_or_default();
+    let url = run
+        .urls
+        .get(usize::from(record.url))
+        .cloned()
+        .unwrap_or_default();
     out.insert("url".into(), url.into());
     out.insert("attempt".into(), record.attempt.into());
     out.insert("events_count".into(), record.events_count.into());

@@ -70,6 +70,31 @@ pub(super) fn recvmsg(fd: RawFd, into: &mut [u8]) -> io::Result<(usize, Option<u
     Ok((n, stamp(&control.0[..used])))
 }
 
+/// Bytes of `struct tcp_info` up to the count of data segments received, and where that lies.
+const TCP_INFO_BYTES: usize = 160;
+const DATA_SEGS_IN_AT: usize = 152;
+
+/// Segments with data that the kernel has received on a connection (TCP_INFO, kernel 4.6).
+pub(super) fn data_segments_in(fd: RawFd) -> Option<u32> {
+    let mut info = [0u8; TCP_INFO_BYTES];
+    let mut length = TCP_INFO_BYTES as libc::socklen_t;
+    // SAFETY: `info` is live and `length` is its size; the kernel writes no more.
+    let rc = unsafe {
+        libc::getsockopt(
+            fd,
+            libc::IPPROTO_TCP,
+            libc::TCP_INFO,
+            info.as_mut_ptr().cast(),
+            &raw mut length,
+        )
+    };
+    let field = info.get(DATA_SEGS_IN_AT..DATA_SEGS_IN_AT + 4)?;
+    let whole = rc == 0 && length as usize >= DATA_SEGS_IN_AT + 4;
+    whole
+        .then(|| field.try_into().ok().map(u32::from_ne_bytes))
+        .flatten()
+}
+
 /// The kernel's time in a control message block: one `cmsghdr` (length u64, level i32, type i32),
 /// then a timespec.
 pub(super) fn stamp(control: &[u8]) -> Option<u64> {

@@ -1,0 +1,122 @@
+//! A request's end on its core: its slot, its record, what it teaches about the load.
+
+use super::core::Core;
+use super::flight::Flight;
+use super::plan::CoreOutput;
+use crate::base::{Ns, limits, now};
+use crate::runtime::thread_cpu;
+use crate::stats::{Buffers, Record};
+
+/// Finished requests per hand-over.
+pub(super) const BATCH_RECORDS: usize = 64;
+/// A batch that is not full goes after this time all the same.
+const BATCH_AGE: Ns = Ns(50_000_000);
+
+impl Core {
+    pub(super) fn end(&mut self, mut flight: Box<Flight>, at: Ns) {
+        flight.record.done = at;
+        self.in_flight -= 1;
+        self.report.requests_count += 1;
+        if self.plan.pace.is_closed() {
+            self.free_slots.push_back(at);
+        }
+        let record = std::mem::take(&mut flight.record);
+        self.plan
+            .pace
+            .ended(at, record.failure.is_some(), u64::from(record.events_count));
+        self.learn(&record);
+        self.spare.push(flight);
+        self.batch.push(record);
+        if self.batch.len() >= BATCH_RECORDS {
+            self.flush(true);
+        }
+    }
+
+    /// Follows what answers look like, and sets the batch wait by it.
+    #[expect(clippy::cast_precision_loss, reason = "an estimate")]
+    pub(super) fn learn(&mut self, record: &Record) {
+        let (Some(first), Some(last)) = (record.first_content, record.last_content) else {
+            return;
+        };
+        let blend = |old: f64, new: f64| {
+            if old == 0.0 {
+                new
+            } else {
+                old * 0.9 + new * 0.1
+            }
+        };
+        let latency = last.saturating_since(record.start).0 as f64;
+        self.typical_latency = blend(self.typical_latency, latency);
+        if record.events_count > 1 {
+            let gap = last.saturating_since(first).0 as f64 / f64::from(record.events_count - 1);
+            self.typical_gap = blend(self.typical_gap, gap);
+        }
+        let mut batch = self.plan.batch.0 as f64;
+        if self.typical_gap > 0.0 {
+            batch = batch.min(self.typical_gap * 0.10);
+        }
+        if self.plan.pace.is_closed() {
+            batch = batch.min(self.typical_latency * 0.0025);
+        }
+        self.reactor.set_batch(Ns::from_secs_f64(batch / 1e9));
+    }
+
+    /// Hands finished requests over; never waits.
+    pub(super) fn flush(&mut self, all: bool) {
+        let at = now();
+        let old = at.saturating_since(self.batch_since) >= BATCH_AGE;
+        if !self.batch.is_empty() && (all || old) {
+            let empty = Vec::with_capacity(BATCH_RECORDS);
+            self.waiting
+                .push_back(std::mem::replace(&mut self.batch, empty));
+            self.batch_since = at;
+        }
+        while let Some(batch) = self.waiting.pop_front() {
+            if let Err(error) = self.plan.records.try_send(batch) {
+                self.waiting.push_front(error.into_inner());
+                break;
+            }
+        }
+        while self.waiting.len() > limits::RECORD_BATCHES_MAX {
+            let lost = self.waiting.pop_front().map_or(0, |batch| batch.len());
+            self.records_lost += lost as u64;
+        }
+    }
+
+    pub(super) fn output(mut self, receive_path: String, fault: Option<String>) -> CoreOutput {
+        let used = thread_cpu();
+        for batch in self.waiting.drain(..) {
+            // The loop is over: waiting hurts nobody now. A closed channel means that the record
+            // thread has failed, and says so itself.
+            let count = batch.len() as u64;
+            if self.plan.records.send(batch).is_err() {
+                self.records_lost += count;
+            }
+        }
+        self.report.user_ns = used.user_ns - self.cpu_start.user_ns;
+        self.report.system_ns = used.system_ns - self.cpu_start.system_ns;
+        self.report.reads_count = self.recorder.reads;
+        self.report.events_count = self.recorder.events;
+        let elapsed = self.plan.pace.elapsed().as_secs().max(1e-9);
+        self.report.busy_ratio =
+            Ns(self.report.user_ns + self.report.system_ns).as_secs() / elapsed;
+        CoreOutput {
+            report: self.report,
+            recorder: self.recorder,
+            receive_path,
+            records_lost: self.records_lost,
+            clock_steps_count: self.reactor.clock_steps_count(),
+            fault,
+        }
+    }
+}
+
+/// Buffers on their way back are emptied, not freed.
+pub(crate) fn emptied(mut buffers: Buffers) -> Buffers {
+    buffers.content_times.clear();
+    buffers.answer.clear();
+    buffers.reasoning.clear();
+    buffers.raw.clear();
+    buffers.raw_marks.clear();
+    buffers
+}

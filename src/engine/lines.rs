@@ -1,0 +1,456 @@
+//! A core's connections: connect, send, take in, close; and the deadlines on them.
+
+use super::core::Core;
+use super::flight::Flight;
+use crate::base::{Ns, Rng, now, rng::Stream};
+use crate::http::{Conn, ConnError, Secured};
+use crate::runtime::{Chunk, Event, Token};
+use crate::stats::{FailureKind, Record};
+use std::io;
+
+/// What a kernel stamp itself may be off by: the comparison of the two clocks.
+const STAMP_ERROR_NS: u64 = 1_000;
+
+/// What a connection is doing.
+pub(super) enum Doing {
+    /// TCP or TLS.
+    Connecting,
+    /// Waiting for a request.
+    Idle,
+    /// A request is on it.
+    Busy,
+    /// Nothing; the slot is free.
+    Closed,
+}
+
+/// A connection with what is on it.
+pub(super) struct Line {
+    token: Token,
+    target: usize,
+    conn: Option<Conn>,
+    doing: Doing,
+    flight: Option<Box<Flight>>,
+    connect_start: Ns,
+    connect_done: Option<Ns>,
+    tls_done: Option<Ns>,
+    /// Reads on this connection.
+    reads_count: u32,
+    /// Counts the requests that the line has carried, so that an old deadline is known as old.
+    serial: u64,
+}
+
+impl Core {
+    pub(super) fn start(&mut self, mut record: Record) {
+        let request = self.plan.requests.get(record.index);
+        let target = usize::try_from(record.index).unwrap_or(0) % self.plan.targets.len();
+        let mut rng = Rng::new(self.plan.seed, Stream::RequestId, record.index);
+        record.request_id = (u128::from(rng.bits()) << 64) | u128::from(rng.bits());
+        record.core = self.plan.core;
+        record.url = u16::try_from(target).unwrap_or(u16::MAX);
+        record.requested_input = Some(request.input_tokens);
+        record.requested_output = request.output_tokens;
+        record.buffers = self.plan.buffers.try_recv().unwrap_or_default();
+        let plan = &self.plan;
+        let flight = match self.spare.pop() {
+            Some(mut flight) => {
+                flight.renew(record);
+                flight
+            }
+            None => Box::new(Flight::new(record, plan.api, plan.streaming, plan.raw)),
+        };
+        self.in_flight += 1;
+        self.put_on_line(target, flight);
+    }
+
+    pub(super) fn put_on_line(&mut self, target: usize, flight: Box<Flight>) {
+        while let Some(token) = self.idle[target].pop() {
+            if self
+                .line(token)
+                .is_some_and(|line| matches!(line.doing, Doing::Idle))
+            {
+                return self.send(token, flight);
+            }
+        }
+        self.connect(target, Some(flight));
+    }
+
+    pub(super) fn connect(&mut self, target: usize, mut flight: Option<Box<Flight>>) {
+        let token = self.reactor.connect(self.plan.targets[target].addr);
+        let at = now();
+        if let Some(flight) = &mut flight {
+            flight.record.start = at;
+            flight.record.connect_start = Some(at);
+            let late = at.saturating_since(flight.record.due.max(flight.record.slot));
+            self.recorder.send_lag.record(late.0);
+        } else {
+            self.opening += 1;
+        }
+        self.serial += 1;
+        let line = Line {
+            token,
+            target,
+            conn: None,
+            doing: Doing::Connecting,
+            flight,
+            connect_start: at,
+            connect_done: None,
+            tls_done: None,
+            reads_count: 0,
+            serial: self.serial,
+        };
+        let slot = token.slot as usize;
+        if slot < self.lines.len() {
+            self.lines[slot] = line;
+        } else {
+            self.lines.push(line);
+        }
+        self.add_deadline(at + self.plan.connect_timeout, token, self.serial);
+    }
+
+    /// Deadlines come nearly in order, since each kind has one length: an insertion near the end.
+    pub(super) fn add_deadline(&mut self, at: Ns, token: Token, serial: u64) {
+        let place = self.deadlines.iter().rposition(|&(other, ..)| other <= at);
+        self.deadlines
+            .insert(place.map_or(0, |place| place + 1), (at, token, serial));
+    }
+
+    pub(super) fn line(&mut self, token: Token) -> Option<&mut Line> {
+        self.lines
+            .get_mut(token.slot as usize)
+            .filter(|line| line.token == token)
+    }
+
+    pub(super) fn take_events(&mut self) {
+        while let Some(event) = self.reactor.next() {
+            match event {
+                Event::Bytes(chunk) => {
+                    self.on_bytes(&chunk);
+                    self.reactor.release(&chunk);
+                }
+                Event::Connected(token, result) => self.on_connected(token, result),
+                Event::Writable(token) => self.write(token),
+                Event::Closed(token, error) => self.on_closed(token, error),
+            }
+        }
+    }
+
+    pub(super) fn on_connected(&mut self, token: Token, result: io::Result<()>) {
+        let at = now();
+        let Some(line) = self.lines.get_mut(token.slot as usize) else {
+            return;
+        };
+        if line.token != token {
+            return;
+        }
+        if let Err(error) = result {
+            return self.on_connect_failed(token, &error);
+        }
+        line.connect_done = Some(at);
+        match Conn::new(self.plan.targets[line.target].tls.as_ref()) {
+            Ok(conn) => line.conn = Some(conn),
+            Err(error) => return self.break_line(token, &error, at),
+        }
+        self.write(token);
+        self.on_secured(token, at);
+    }
+
+    /// Goes on once TLS (if any) is done.
+    pub(super) fn on_secured(&mut self, token: Token, at: Ns) {
+        let Some(line) = self.line(token) else { return };
+        let Some(conn) = &line.conn else { return };
+        if conn.secured() == Secured::Handshaking {
+            return;
+        }
+        line.tls_done = Some(at);
+        match line.flight.take() {
+            Some(flight) => self.send(token, flight),
+            None => {
+                line.doing = Doing::Idle;
+                let target = line.target;
+                self.opening -= 1;
+                self.idle[target].push(token);
+            }
+        }
+    }
+
+    pub(super) fn on_connect_failed(&mut self, token: Token, error: &io::Error) {
+        let (kind, name) = match error.raw_os_error() {
+            Some(libc::EMFILE | libc::ENFILE) => (FailureKind::Client, "too_many_open_files"),
+            Some(libc::EADDRNOTAVAIL) => (FailureKind::Client, "no_port_left"),
+            Some(libc::ECONNREFUSED) => (FailureKind::Network, "connection_refused"),
+            _ => (FailureKind::Network, "connect_failed"),
+        };
+        let at = now();
+        if let Some(mut flight) = self.drop_line(token) {
+            flight.fail(kind, 0, name, error.to_string());
+            self.end(flight, at);
+        }
+    }
+
+    pub(super) fn send(&mut self, token: Token, mut flight: Box<Flight>) {
+        let Some(line) = self.lines.get_mut(token.slot as usize) else {
+            return;
+        };
+        let Some(conn) = &mut line.conn else { return };
+        let request = self.plan.requests.get(flight.record.index);
+        self.request.clear();
+        let template = &self.plan.targets[line.target].template;
+        template.fill(flight.record.request_id, &request.body, &mut self.request);
+        conn.begin();
+        let queued = conn.queue(&self.request);
+        let at = now();
+        let record = &mut flight.record;
+        record.sent_bytes = self.request.len() as u64;
+        record.sent = Some(at);
+        if record.connect_start.is_some() {
+            record.connect_done = line.connect_done;
+            record.tls_done = line.tls_done;
+        } else if record.attempt == 0 {
+            record.start = at;
+            let late = at.saturating_since(record.due.max(record.slot));
+            self.recorder.send_lag.record(late.0);
+        }
+        let wait = record.slot.saturating_since(record.due);
+        self.recorder.slot_wait.record(wait.0);
+        self.serial += 1;
+        line.serial = self.serial;
+        line.doing = Doing::Busy;
+        let deadline = record.start + self.plan.request_timeout;
+        line.flight = Some(flight);
+        self.add_deadline(deadline, token, self.serial);
+        match queued {
+            Ok(()) => self.write(token),
+            Err(error) => self.break_line(token, &error, at),
+        }
+    }
+
+    /// Sends what a connection has queued, as far as it goes.
+    pub(super) fn write(&mut self, token: Token) {
+        let Some(line) = self.lines.get_mut(token.slot as usize) else {
+            return;
+        };
+        let (Some(conn), true) = (&mut line.conn, line.token == token) else {
+            return;
+        };
+        while !conn.outgoing().is_empty() {
+            match self.reactor.send(token, conn.outgoing()) {
+                Ok(count) => conn.sent(count),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    return self.reactor.await_writable(token);
+                }
+                // The end of the stream comes as an event, with what the peer said before it.
+                Err(_) => return,
+            }
+        }
+        if let Some(flight) = &mut line.flight
+            && flight.record.sent.is_some()
+            && flight.record.written.is_none()
+        {
+            flight.record.written = Some(now());
+        }
+    }
+
+    pub(super) fn on_bytes(&mut self, chunk: &Chunk) {
+        let token = chunk.token;
+        let Some(line) = self.lines.get_mut(token.slot as usize) else {
+            return;
+        };
+        let (Some(conn), true) = (&mut line.conn, line.token == token) else {
+            return;
+        };
+        line.reads_count += 1;
+        let bytes = self.reactor.bytes(chunk);
+        let Some(flight) = &mut line
+            .flight
+            .as_mut()
+            .filter(|_| matches!(line.doing, Doing::Busy))
+        else {
+            let quiet = conn.receive_idle(bytes);
+            return match quiet {
+                Ok(true) => {
+                    self.write(token);
+                    if matches!(self.lines[token.slot as usize].doing, Doing::Connecting) {
+                        self.on_secured(token, chunk.at);
+                    }
+                }
+                // Bytes that nobody asked for: the connection cannot be trusted.
+                Ok(false) => self.drop_idle(token),
+                Err(error) => self.break_line(token, &error, chunk.at),
+            };
+        };
+        flight.begin_read();
+        let before = flight.record.received_bytes;
+        let fed = conn.receive(bytes, &mut |piece| flight.on_piece(piece, chunk.at));
+        flight.record.reads_count += u32::from(flight.record.received_bytes > before);
+        let events = flight.events_in_read();
+        // A stamp is that of the read's last segment: with one event it is that event's own.
+        // With several, they came in one segment as long as no read has joined two.
+        let joined = events > 1 && self.reactor.segments_in(token) != Some(line.reads_count);
+        let error = match (chunk.stamped, joined) {
+            (true, false) => STAMP_ERROR_NS,
+            (true, true) => chunk
+                .at
+                .saturating_since(chunk.looked_before)
+                .0
+                .max(STAMP_ERROR_NS),
+            (false, _) => chunk.seen.saturating_since(chunk.looked_before).0,
+        };
+        let lag = chunk
+            .stamped
+            .then(|| chunk.seen.saturating_since(chunk.at).0);
+        self.recorder.read(lag, error, u64::from(events));
+        match fed {
+            Ok(fed) if fed.done => {
+                let clean = fed.used == chunk.len();
+                self.complete(token, chunk.at, clean);
+            }
+            Ok(_) if !conn.outgoing().is_empty() => self.write(token),
+            Ok(_) => {}
+            Err(error) => self.break_line(token, &error, chunk.at),
+        }
+    }
+
+    pub(super) fn complete(&mut self, token: Token, at: Ns, clean: bool) {
+        let Some(line) = self.line(token) else { return };
+        let Some(mut flight) = line.flight.take() else {
+            return;
+        };
+        let reusable = clean && line.conn.as_ref().is_some_and(Conn::keeps_alive);
+        let target = line.target;
+        line.doing = if reusable { Doing::Idle } else { Doing::Closed };
+        if reusable {
+            self.idle[target].push(token);
+        } else {
+            self.reactor.close(token);
+        }
+        flight.complete(at);
+        self.end(flight, at);
+    }
+
+    pub(super) fn on_closed(&mut self, token: Token, error: Option<io::Error>) {
+        let at = now();
+        let Some(line) = self.line(token) else { return };
+        let started = line.conn.as_ref().is_some_and(Conn::has_started);
+        let reused = line.conn.as_ref().is_some_and(Conn::is_reused);
+        let whole = error.is_none() && line.conn.as_mut().is_some_and(|c| c.finish().is_ok());
+        let busy = matches!(line.doing, Doing::Busy);
+        let target = line.target;
+        let Some(mut flight) = self.drop_line(token) else {
+            return;
+        };
+        if busy && (whole && started || flight.is_complete()) {
+            flight.complete(at);
+        } else if busy && !started && reused && flight.record.attempt == 0 {
+            // A kept-alive connection that the server had given up: once more on a fresh one,
+            // timed from the first attempt.
+            flight.record.attempt = 1;
+            let start = flight.record.start;
+            self.retry(target, flight, start);
+            return;
+        } else if started {
+            let text = match error {
+                None => "the connection closed before the end of the response".into(),
+                Some(error) => format!("the response was cut: {error}"),
+            };
+            flight.fail(FailureKind::Stream, 0, "incomplete_body", text);
+        } else {
+            let text = match error {
+                None => "the server closed the connection without an answer".to_string(),
+                Some(error) => error.to_string(),
+            };
+            flight.fail(FailureKind::Network, 0, "connection_closed", text);
+        }
+        self.end(flight, at);
+    }
+
+    pub(super) fn retry(&mut self, target: usize, flight: Box<Flight>, start: Ns) {
+        self.connect(target, None);
+        self.opening -= 1;
+        let line = self
+            .lines
+            .iter_mut()
+            .rev()
+            .find(|line| line.serial == self.serial);
+        if let Some(line) = line {
+            line.flight = Some(flight);
+            if let Some(flight) = &mut line.flight {
+                flight.record.start = start;
+                flight.record.connect_start = Some(line.connect_start);
+            }
+        }
+    }
+
+    /// Frees a line whose connection is gone; gives back the flight that was on it.
+    pub(super) fn drop_line(&mut self, token: Token) -> Option<Box<Flight>> {
+        let line = self.line(token)?;
+        let opening = matches!(line.doing, Doing::Connecting) && line.flight.is_none();
+        line.doing = Doing::Closed;
+        line.conn = None;
+        let flight = line.flight.take();
+        if opening {
+            self.opening -= 1;
+        }
+        self.reactor.close(token);
+        flight
+    }
+
+    pub(super) fn drop_idle(&mut self, token: Token) {
+        if self.drop_line(token).is_some() {
+            debug_assert!(false, "an idle line has no flight");
+        }
+    }
+
+    pub(super) fn break_line(&mut self, token: Token, error: &ConnError, at: Ns) {
+        let name = match error {
+            ConnError::Codec(_) => "invalid_http",
+            ConnError::Tls(_) => "tls",
+        };
+        let text = error.to_string();
+        if let Some(mut flight) = self.drop_line(token) {
+            flight.fail(FailureKind::Network, 0, name, text);
+            self.end(flight, at);
+        }
+    }
+
+    pub(super) fn check_deadlines(&mut self, at: Ns) {
+        while let Some(&(deadline, token, serial)) = self.deadlines.front() {
+            let live = self
+                .lines
+                .get(token.slot as usize)
+                .is_some_and(|line| line.token == token && line.serial == serial)
+                && !matches!(
+                    self.lines[token.slot as usize].doing,
+                    Doing::Idle | Doing::Closed
+                );
+            if live && deadline > at {
+                return;
+            }
+            self.deadlines.pop_front();
+            if !live {
+                continue;
+            }
+            if let Some(mut flight) = self.drop_line(token) {
+                let after = at.saturating_since(flight.record.start);
+                let text = format!("no end of the answer after {:.0} ms", after.as_ms());
+                flight.fail_after(FailureKind::Timeout, 0, "timeout", text, Some(after));
+                self.end(flight, at);
+            }
+        }
+    }
+
+    pub(super) fn cancel_all(&mut self, at: Ns) {
+        let tokens: Vec<Token> = self
+            .lines
+            .iter()
+            .filter(|line| line.flight.is_some())
+            .map(|line| line.token)
+            .collect();
+        for token in tokens {
+            if let Some(mut flight) = self.drop_line(token) {
+                let text = "cancelled at the end of the run".to_string();
+                flight.fail(FailureKind::Client, 499, "cancelled", text);
+                self.end(flight, at);
+            }
+        }
+    }
+}

@@ -1,0 +1,430 @@
+//! The built binary against the bundled mock, as a user runs it.
+
+use assert_cmd::cargo::cargo_bin;
+use serde_json::Value;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+
+/// A mock of its own process, ended with the test.
+struct Mock {
+    child: Child,
+    url: String,
+}
+
+impl Mock {
+    fn start(flags: &[&str]) -> Mock {
+        let mut child = Command::new(cargo_bin("tokenring"))
+            .args([
+                "mock",
+                "--port",
+                "0",
+                "--seconds",
+                "60",
+                "--exit-with-stdin",
+            ])
+            .args(flags)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap())
+            .read_line(&mut line)
+            .unwrap();
+        let url = line.trim().rsplit("//").next().unwrap().to_string();
+        Mock { child, url }
+    }
+}
+
+impl Drop for Mock {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn run(dir: &Path, flags: &[&str]) -> Output {
+    Command::new(cargo_bin("tokenring"))
+        .arg("profile")
+        .args([
+            "--artifact-dir",
+            dir.to_str().unwrap(),
+            "--tokenizer",
+            "builtin",
+            "--isl",
+            "20",
+        ])
+        // A busy machine may make any run INVALID; that is not what these tests are about.
+        .arg("--allow-invalid")
+        .args(flags)
+        .env_remove("OPENAI_API_KEY")
+        .output()
+        .unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn export(dir: &Path) -> Value {
+    serde_json::from_slice(&std::fs::read(dir.join("profile_export_aiperf.json")).unwrap()).unwrap()
+}
+
+fn code(output: &Output, expected: i32) {
+    assert_eq!(
+        output.status.code(),
+        Some(expected),
+        "{}",
+        text(&output.stderr)
+    );
+}
+
+#[test]
+fn the_demo_profiles_the_bundled_mock_and_writes_everything() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("run");
+    let flags = [
+        "--demo",
+        "--streaming",
+        "--concurrency",
+        "8",
+        "--request-count",
+        "24",
+    ];
+    let output = run(&path, &flags);
+    code(&output, 0);
+    let screen = text(&output.stdout);
+    assert!(screen.starts_with("Verdict: "), "{screen}");
+    assert!(screen.contains("Time to First Token (ms)"));
+    assert!(!screen.contains('\u{1b}') && !text(&output.stderr).contains('\u{1b}'));
+    let json = export(&path);
+    assert_eq!(json["schema_version"], "1.4");
+    assert_eq!(json["request_count"]["avg"], 24.0);
+    assert_eq!(json["output_sequence_length"]["avg"], 64.0);
+    assert_eq!(json["input_sequence_length"]["avg"], 20.0);
+    assert!(json["time_to_first_token"]["min"].as_f64().unwrap() >= 20.0);
+    assert_eq!(
+        json["client"].as_object().unwrap().keys().next().unwrap(),
+        "verdict"
+    );
+    let lines = std::fs::read_to_string(path.join("profile_export.jsonl")).unwrap();
+    assert_eq!(lines.lines().count(), 24);
+    for line in lines.lines() {
+        let record: Value = serde_json::from_str(line).unwrap();
+        let metadata = &record["metadata"];
+        let span = metadata["request_end_ns"].as_u64().unwrap()
+            - metadata["request_start_ns"].as_u64().unwrap();
+        let latency = record["metrics"]["request_latency"]["value"]
+            .as_f64()
+            .unwrap();
+        assert!((latency - span as f64 / 1e6).abs() < 1e-6);
+    }
+    let inputs: Value =
+        serde_json::from_slice(&std::fs::read(path.join("inputs.json")).unwrap()).unwrap();
+    assert_eq!(inputs["data"].as_array().unwrap().len(), 24);
+    for name in [
+        "profile_export_aiperf.csv",
+        "profile_export_console.txt",
+        "profile_export.hlog",
+    ] {
+        assert!(path.join(name).is_file(), "{name}");
+    }
+    // A second run moves the first aside.
+    code(&run(&path, &flags), 0);
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 2);
+}
+
+#[test]
+fn completions_whole_answers_and_triton_are_measured_too() {
+    let mock = Mock::start(&["--ttft-ms", "5", "--itl-ms", "1", "--tokens", "8"]);
+    for flags in [
+        &["--endpoint-type", "completions", "--streaming"][..],
+        &["--endpoint-type", "chat"],
+        &["--endpoint-type", "completions"],
+        &["--backend", "tensorrtllm", "--streaming"],
+        &["--backend", "vllm"],
+    ] {
+        let dir = tempfile::tempdir().unwrap();
+        let base = [
+            "-m",
+            "m",
+            "-u",
+            &mock.url,
+            "--concurrency",
+            "3",
+            "--request-count",
+            "9",
+        ];
+        let output = run(dir.path(), &[&base[..], flags].concat());
+        code(&output, 0);
+        let json = export(dir.path());
+        assert_eq!(json["request_count"]["avg"], 9.0, "{flags:?}");
+        let streaming = flags.contains(&"--streaming");
+        assert_eq!(
+            json.get("time_to_first_token").is_some(),
+            streaming,
+            "{flags:?}"
+        );
+    }
+}
+
+#[test]
+fn the_same_seed_sends_the_same_requests_over_any_number_of_cores() {
+    let mock = Mock::start(&["--ttft-ms", "1", "--itl-ms", "0", "--tokens", "2"]);
+    let digest = |cores: &str| {
+        let dir = tempfile::tempdir().unwrap();
+        let flags = [
+            "-m",
+            "m",
+            "-u",
+            &mock.url,
+            "--streaming",
+            "--random-seed",
+            "7",
+            "--cores",
+        ];
+        let more = [
+            "--concurrency",
+            "4",
+            "--request-count",
+            "20",
+            "--isl-stddev",
+            "5",
+        ];
+        code(&run(dir.path(), &[&flags[..], &[cores], &more].concat()), 0);
+        let inputs = std::fs::read(dir.path().join("inputs.json")).unwrap();
+        serde_json::from_slice::<Value>(&inputs).unwrap()["sha256"].clone()
+    };
+    assert_eq!(digest("1"), digest("2"));
+}
+
+#[test]
+fn failures_are_counted_by_kind_and_are_in_no_latency() {
+    let mock = Mock::start(&[
+        "--ttft-ms",
+        "1",
+        "--itl-ms",
+        "0",
+        "--fault",
+        "status=429:0.5",
+    ]);
+    let dir = tempfile::tempdir().unwrap();
+    let flags = ["-m", "m", "-u", &mock.url, "--streaming", "--no-preflight"];
+    code(
+        &run(
+            dir.path(),
+            &[&flags[..], &["--request-count", "40"]].concat(),
+        ),
+        0,
+    );
+    let json = export(dir.path());
+    let count = |tag: &str| json[tag]["avg"].as_f64().unwrap();
+    assert_eq!(count("request_count") + count("error_request_count"), 40.0);
+    assert!(count("error_request_count") > 5.0);
+    assert_eq!(json["error_summary"][0]["error_details"]["code"], 429);
+    assert_eq!(
+        json["request_latency"]["count"].as_f64().unwrap(),
+        count("request_count")
+    );
+}
+
+#[test]
+fn a_run_in_which_all_fails_writes_everything_and_exits_3() {
+    let mock = Mock::start(&["--error-rate", "1"]);
+    let dir = tempfile::tempdir().unwrap();
+    let flags = ["-m", "m", "-u", &mock.url, "--streaming", "--no-preflight"];
+    code(&run(dir.path(), &flags), 3);
+    let json = export(dir.path());
+    assert_eq!(json["request_count"]["avg"], 0.0);
+    assert_eq!(json["error_request_count"]["avg"], 10.0);
+    assert_eq!(json.get("request_latency"), None);
+}
+
+#[test]
+fn a_port_that_refuses_exits_3_without_files() {
+    let port = std::net::TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap()
+        .port();
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("run");
+    let output = run(&path, &["-m", "m", "-u", &format!("127.0.0.1:{port}")]);
+    code(&output, 3);
+    assert!(
+        text(&output.stderr).contains("--url"),
+        "{}",
+        text(&output.stderr)
+    );
+    assert!(!path.exists());
+}
+
+#[test]
+fn the_probe_explains_what_the_server_refuses() {
+    let mock = Mock::start(&["--model", "real"]);
+    let dir = tempfile::tempdir().unwrap();
+    let output = run(dir.path(), &["-m", "wrong", "-u", &mock.url, "--streaming"]);
+    code(&output, 2);
+    assert!(
+        text(&output.stderr).contains("real"),
+        "{}",
+        text(&output.stderr)
+    );
+    // The only model of the server needs no -m.
+    let output = run(dir.path(), &["-u", &mock.url, "--streaming"]);
+    code(&output, 0);
+}
+
+#[test]
+fn ctrl_c_drains_writes_and_exits_130() {
+    let mock = Mock::start(&["--ttft-ms", "50", "--itl-ms", "10", "--tokens", "10"]);
+    for (signal, expected) in [("-INT", 130), ("-TERM", 143)] {
+        let dir = tempfile::tempdir().unwrap();
+        let child = Command::new(cargo_bin("tokenring"))
+            .args([
+                "profile",
+                "-m",
+                "m",
+                "-u",
+                &mock.url,
+                "--streaming",
+                "--isl",
+                "20",
+            ])
+            .args([
+                "--benchmark-duration",
+                "30",
+                "--concurrency",
+                "2",
+                "--tokenizer",
+                "builtin",
+            ])
+            .args(["--artifact-dir", dir.path().to_str().unwrap()])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        // Long enough for a debug build to have begun and to have some requests done.
+        std::thread::sleep(std::time::Duration::from_millis(2_500));
+        let pid = child.id().to_string();
+        assert!(
+            Command::new("kill")
+                .args([signal, &pid])
+                .status()
+                .unwrap()
+                .success()
+        );
+        let output = child.wait_with_output().unwrap();
+        code(&output, expected);
+        let json = export(dir.path());
+        assert_eq!(json["was_cancelled"], true);
+        assert!(json["request_count"]["avg"].as_f64().unwrap() > 0.0);
+    }
+}
+
+#[test]
+fn secrets_are_in_no_file_and_on_no_screen() {
+    let mock = Mock::start(&["--ttft-ms", "1", "--itl-ms", "0"]);
+    let dir = tempfile::tempdir().unwrap();
+    let flags = [
+        "-m",
+        "m",
+        "-u",
+        &mock.url,
+        "--streaming",
+        "--api-key",
+        "sk-verysecret",
+        "-v",
+    ];
+    let more = [
+        "-H",
+        "Authorization: Bearer tok-alsosecret",
+        "--export-level",
+        "raw",
+    ];
+    let output = run(dir.path(), &[&flags[..], &more].concat());
+    code(&output, 0);
+    let mut all = vec![output.stdout, output.stderr];
+    for entry in std::fs::read_dir(dir.path()).unwrap() {
+        all.push(std::fs::read(entry.unwrap().path()).unwrap());
+    }
+    for bytes in all {
+        assert!(!text(&bytes).contains("sk-verysecret") && !text(&bytes).contains("alsosecret"));
+    }
+}
+
+#[test]
+fn bad_input_names_its_flag_before_anything_is_sent() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("file"), "").unwrap();
+    let in_file = dir.path().join("file/run");
+    for (flags, named) in [
+        (&["--concurrency", "0"][..], "--concurrency"),
+        (&["--concurrency", "1,2"], "--concurrency"),
+        (&["--request-rate", "x"], "--request-rate"),
+        (&["--input-file", "x.jsonl"], "--input-file"),
+        (&["--endpoint-type", "embeddings"], "--endpoint-type"),
+        (&["--tokenizer", "/no/such/file.json"], "--tokenizer"),
+        (&["--tokenizer", "org/model"], "--tokenizer"),
+        (&["--url", "http://"], "--url"),
+        (&["--goodput", "nonsense:1"], "--goodput"),
+        (&["--header", "a\r\nb: c"], "--header"),
+        (&["--cores", "9999"], "--cores"),
+        (&["--config", "/no/such.yaml"], "--config"),
+        (
+            &["--artifact-dir", in_file.to_str().unwrap(), "--demo"],
+            "--artifact-dir",
+        ),
+        (&["--no-such-flag"], "--no-such-flag"),
+    ] {
+        let output = Command::new(cargo_bin("tokenring"))
+            .args(["profile", "-m", "m"])
+            .args(flags)
+            .current_dir(dir.path())
+            .output()
+            .unwrap();
+        code(&output, 2);
+        assert!(
+            text(&output.stderr).contains(named),
+            "{flags:?}: {}",
+            text(&output.stderr)
+        );
+        assert!(output.stdout.is_empty());
+        assert_eq!(
+            std::fs::read_dir(dir.path()).unwrap().count(),
+            1,
+            "{flags:?} left files"
+        );
+    }
+}
+
+#[test]
+fn a_dry_run_prints_the_request_and_sends_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("run");
+    let output = run(
+        &path,
+        &["-m", "m", "--dry-run", "--streaming", "--osl", "9"],
+    );
+    code(&output, 0);
+    let plan = text(&output.stdout);
+    assert!(
+        plan.contains("curl -N 'http://localhost:8000/v1/chat/completions'"),
+        "{plan}"
+    );
+    assert!(plan.contains(r#""max_completion_tokens":9"#), "{plan}");
+    assert!(!path.exists());
+}
+
+#[test]
+fn doctor_and_completions_print_to_stdout() {
+    for (args, expected) in [(&["doctor"][..], "receive path"), (&["man"], "tokenring")] {
+        let output = Command::new(cargo_bin("tokenring"))
+            .args(args)
+            .output()
+            .unwrap();
+        code(&output, 0);
+        assert!(text(&output.stdout).contains(expected));
+    }
+}
