@@ -1,0 +1,319 @@
+//! The laws of the parsers: a split changes nothing, no bytes make them panic, the fast way reads
+//! what a plain JSON reader reads, and the streams of real servers come out whole.
+//!
+//! The fuzz targets in `fuzz/` check the same laws without an end.
+
+use proptest::prelude::*;
+use proptest::test_runner::{Config, RngAlgorithm, RngSeed};
+use serde_json::{Value, json};
+use tokenring::config::Api;
+use tokenring::endpoint::{Part, read_body, read_event};
+use tokenring::http::codec::{CodecError, Piece, ResponseDecoder};
+use tokenring::sse::{self, Decoder, Event};
+use tokenring::stats::Usage;
+
+/// The same cases in every run.
+fn config() -> Config {
+    Config {
+        cases: 200,
+        rng_algorithm: RngAlgorithm::ChaCha,
+        rng_seed: RngSeed::Fixed(7),
+        failure_persistence: None,
+        ..Config::default()
+    }
+}
+
+/// All that an answer says.
+#[derive(Debug, Default, PartialEq)]
+struct Story {
+    status: u16,
+    events: Vec<(Vec<u8>, Vec<u8>)>,
+    is_done: bool,
+    keeps_alive: bool,
+    error: Option<CodecError>,
+}
+
+/// Reads an answer that arrives in `reads`, head to events.
+fn read<'a>(reads: impl IntoIterator<Item = &'a [u8]>) -> Story {
+    let (mut codec, mut decoder) = (ResponseDecoder::new(), Decoder::new());
+    let mut story = Story::default();
+    for bytes in reads {
+        let fed = codec.feed(bytes, &mut |piece| match piece {
+            Piece::Head(head) => story.status = head.status,
+            Piece::Body(body) => {
+                let fed = decoder.feed(body, &mut |event: Event<'_>| {
+                    let event = (event.name.to_vec(), event.data.to_vec());
+                    story.events.push(event);
+                });
+                fed.expect("events are short");
+            }
+        });
+        match fed {
+            Ok(fed) => story.is_done = fed.done,
+            Err(error) => {
+                story.error = Some(error);
+                break;
+            }
+        }
+    }
+    story.keeps_alive = codec.keeps_alive();
+    story
+}
+
+/// `bytes` in pieces; a cut beyond the end wraps around.
+fn split<'a>(bytes: &'a [u8], cuts: &[usize]) -> Vec<&'a [u8]> {
+    let mut points: Vec<usize> = cuts.iter().map(|cut| cut % (bytes.len() + 1)).collect();
+    points.extend([0, bytes.len()]);
+    points.sort_unstable();
+    points
+        .windows(2)
+        .map(|pair| &bytes[pair[0]..pair[1]])
+        .collect()
+}
+
+/// A chunked answer of server-sent events; the sizes of its chunks repeat.
+fn answer(events: &[String], line_end: &str, chunk_bytes: &[usize]) -> Vec<u8> {
+    let mut body = Vec::new();
+    for data in events {
+        sse::encode(b"", data.as_bytes(), line_end.as_bytes(), &mut body);
+    }
+    let mut out = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n".to_vec();
+    let mut rest = &body[..];
+    for size in chunk_bytes.iter().cycle() {
+        let (chunk, after) = rest.split_at((*size).min(rest.len()));
+        out.extend_from_slice(format!("{:x}\r\n", chunk.len()).as_bytes());
+        out.extend_from_slice(chunk);
+        out.extend_from_slice(b"\r\n");
+        rest = after;
+        if chunk.is_empty() {
+            return out;
+        }
+    }
+    out
+}
+
+/// Text as a user reads it: the escapes of JSON undone.
+fn plain(escaped: Option<&[u8]>) -> String {
+    let inside = escaped.unwrap_or_default();
+    let quoted = [b"\"", inside, b"\""].concat();
+    serde_json::from_slice(&quoted).expect("text is the inside of a JSON string")
+}
+
+/// What a plain reader finds in a chat event: answer, reasoning, finished.
+fn by_value(value: &Value) -> (String, String, bool) {
+    let choice = &value["choices"][0];
+    let text = |key: &str| {
+        choice["delta"][key]
+            .as_str()
+            .unwrap_or_default()
+            .to_string()
+    };
+    let is_finished = !choice["finish_reason"].is_null();
+    (text("content"), text("reasoning_content"), is_finished)
+}
+
+fn by_part(part: &Part<'_>) -> (String, String, bool) {
+    let text = plain(part.answer.as_deref());
+    (text, plain(part.reasoning.as_deref()), part.finished)
+}
+
+fn text_or_null() -> impl Strategy<Value = Value> {
+    prop_oneof![
+        1 => Just(Value::Null),
+        1 => Just(json!("")),
+        4 => any::<String>().prop_map(Value::from),
+    ]
+}
+
+/// Values that servers add and no reader asks for.
+fn extra() -> impl Strategy<Value = Value> {
+    prop_oneof![
+        Just(Value::Null),
+        any::<f64>().prop_map(|number| json!(number)),
+        any::<i64>().prop_map(Value::from),
+        any::<bool>().prop_map(Value::from),
+        any::<String>().prop_map(|text| json!({"content": text, "choices": [[], {}]})),
+    ]
+}
+
+/// Chat events with members in any of two orders.
+fn chat_event() -> impl Strategy<Value = Value> {
+    let texts = (text_or_null(), text_or_null());
+    let finish = prop_oneof![
+        Just(Value::Null),
+        Just(json!("stop")),
+        Just(json!("length"))
+    ];
+    let rest = (any::<u32>(), extra(), any::<bool>(), any::<bool>());
+    (texts, finish, rest).prop_map(|((content, reasoning), finish, rest)| {
+        let (tokens, extra, has_usage, is_llama) = rest;
+        let delta = json!({"x": extra, "content": content, "reasoning_content": reasoning});
+        let usage = match has_usage {
+            true => json!({"prompt_tokens": tokens, "completion_tokens": 1}),
+            false => Value::Null,
+        };
+        match is_llama {
+            true => json!({
+                "choices": [{"finish_reason": finish, "index": 0, "delta": delta}],
+                "id": extra, "usage": usage,
+            }),
+            false => json!({
+                "usage": usage, "id": "x\"y", "logprobs": extra,
+                "choices": [{"index": 0, "delta": delta, "finish_reason": finish}],
+            }),
+        }
+    })
+}
+
+/// Words that the parsers look for, in any order.
+const WORDS: &str = concat!(
+    "(data|event|choices|error|null|[0-9a-f]|:|,| |",
+    r#"\{|\}|\[|\]|"|\\|\r|\n){0,60}"#
+);
+
+proptest! {
+    #![proptest_config(config())]
+
+    #[test]
+    fn a_chunked_stream_split_anywhere_gives_the_same_events(
+        events in prop::collection::vec("[a-z0-9{}:\" é]{1,40}", 0..8),
+        line_end in prop_oneof![Just("\n"), Just("\r\n"), Just("\r")],
+        chunk_bytes in prop::collection::vec(1usize..60, 1..5),
+        cuts in prop::collection::vec(any::<usize>(), 0..12),
+    ) {
+        let bytes = answer(&events, line_end, &chunk_bytes);
+        let whole = read([&bytes[..]]);
+        prop_assert!(whole.is_done && whole.keeps_alive && whole.error.is_none());
+        let datas: Vec<&[u8]> = whole.events.iter().map(|event| &event.1[..]).collect();
+        let sent: Vec<&[u8]> = events.iter().map(|data| data.as_bytes()).collect();
+        prop_assert_eq!(datas, sent);
+        prop_assert_eq!(&read(split(&bytes, &cuts)), &whole);
+        prop_assert_eq!(&read(bytes.chunks(1)), &whole);
+    }
+
+    #[test]
+    fn random_bytes_never_panic(
+        bytes in prop::collection::vec(any::<u8>(), 0..300),
+        lines in WORDS,
+    ) {
+        let head = &b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"[..];
+        for input in [&bytes[..], lines.as_bytes()] {
+            let _ = read([input]);
+            let _ = read([head, input]);
+            let mut decoder = Decoder::new();
+            let fed = decoder.feed(input, &mut |event: Event<'_>| {
+                let _ = read_event(Api::Chat, event.name, event.data);
+            });
+            prop_assert!(fed.is_ok());
+            for api in [Api::Chat, Api::Completions, Api::TritonTensorrtllm, Api::TritonVllm] {
+                let _ = read_event(api, b"", input);
+                let _ = read_event(api, b"error", input);
+                let _ = read_body(api, input);
+            }
+        }
+    }
+
+    #[test]
+    fn a_chat_event_reads_as_a_plain_json_reader_reads_it(event in chat_event()) {
+        for text in [event.to_string(), format!("{event:#}")] {
+            let part = read_event(Api::Chat, b"", text.as_bytes());
+            prop_assert!(part.error.is_none(), "{text}");
+            prop_assert_eq!(by_part(&part), by_value(&event));
+            let prompt = event["usage"]["prompt_tokens"].as_u64();
+            let told = part.usage.as_ref().and_then(|usage| usage.prompt);
+            prop_assert_eq!(told.map(u64::from), prompt);
+        }
+    }
+
+    #[test]
+    fn a_cut_event_is_an_error_and_no_content(event in chat_event(), cut in any::<usize>()) {
+        let text = event.to_string();
+        let cut = &text.as_bytes()[..cut % text.len()];
+        let part = read_event(Api::Chat, b"", cut);
+        prop_assert!(part.error.is_some() && !part.has_content());
+    }
+}
+
+/// What a whole stream says in the end.
+#[derive(Debug, Default, PartialEq)]
+struct Answer {
+    text: String,
+    usage: Option<Usage>,
+    finished_count: usize,
+    is_done: bool,
+}
+
+fn answer_of(api: Api, story: &Story) -> Answer {
+    let mut answer = Answer::default();
+    for (name, data) in &story.events {
+        let part = read_event(api, name, data);
+        assert_eq!(part.error, None);
+        answer.text += &plain(part.answer.as_deref());
+        answer.finished_count += usize::from(part.finished);
+        answer.is_done |= part.done;
+        answer.usage = part.usage.or(answer.usage);
+    }
+    answer
+}
+
+/// The texts are what a reader of the captures that shares no code with the parsers found.
+fn check(api: Api, bytes: &[u8], event_count: usize, expected: &Answer) {
+    let whole = read([bytes]);
+    assert!(whole.is_done && whole.keeps_alive);
+    assert_eq!((whole.status, whole.events.len()), (200, event_count));
+    assert_eq!(&answer_of(api, &whole), expected);
+    for cut in 0..=bytes.len() {
+        let (front, back) = bytes.split_at(cut);
+        assert_eq!(read([front, back]), whole, "cut at {cut}");
+    }
+    assert_eq!(read(bytes.chunks(1)), whole);
+}
+
+/// A stream of one finish and `[DONE]`, as OpenAI's shapes have it.
+fn openai(text: &str, usage: Option<Usage>) -> Answer {
+    Answer {
+        text: text.into(),
+        usage,
+        finished_count: 1,
+        is_done: true,
+    }
+}
+
+#[test]
+fn a_chat_stream_of_vllm_is_read_whole_at_every_split() {
+    let text = "The sea is a vast, unforgiving, and unforgiving, a place where the boundaries of \
+                humanity are constantly";
+    let bytes = include_bytes!("data/captures/vllm-cpu.chat-stream.raw");
+    check(Api::Chat, bytes, 26, &openai(text, None));
+}
+
+#[test]
+fn a_chat_stream_of_llama_server_is_read_whole_at_every_split() {
+    let text = "The sea is a vast, unforgiving, and unforgiving, unforgiving, unforgiving, a";
+    let bytes = include_bytes!("data/captures/llama-server.chat-stream.raw");
+    check(Api::Chat, bytes, 27, &openai(text, None));
+}
+
+#[test]
+fn a_completion_stream_of_vllm_is_read_whole_at_every_split() {
+    let text = ", the city of Nova Haven was a thriving metropolis, with towering skyscrapers and \
+                bustling streets. But as the years went by";
+    let usage = Usage {
+        prompt: Some(4),
+        completion: Some(24),
+        total: Some(28),
+        ..Usage::default()
+    };
+    let bytes = include_bytes!("data/captures/vllm-cpu.cmpl-stream.raw");
+    check(Api::Completions, bytes, 26, &openai(text, Some(usage)));
+}
+
+#[test]
+fn a_stream_of_triton_ends_without_a_word_and_is_read_whole_at_every_split() {
+    let expected = Answer {
+        text: "the quick brown fox jumps over a lazy dog the quick brown fox jumps over a ".into(),
+        ..Answer::default()
+    };
+    let bytes = include_bytes!("data/captures/triton.generate_stream.raw");
+    check(Api::TritonVllm, bytes, 16, &expected);
+}
