@@ -47,7 +47,7 @@ fn seconds(
 ) -> Result<Ns, ConfigError> {
     let value = value.unwrap_or(default);
     let low = if zero { value >= 0.0 } else { value > 0.0 };
-    if !low || !(value <= SECONDS_MAX) {
+    if !low || value.is_nan() || value > SECONDS_MAX {
         let least = if zero { "0 or more" } else { "more than 0" };
         return no(flag, format!("{value} is no time in seconds; give {least}"));
     }
@@ -329,13 +329,13 @@ fn lengths(
     stddev: Option<f64>,
 ) -> Result<Lengths, ConfigError> {
     let stddev = stddev.unwrap_or(0.0);
-    if !(mean >= 1.0 && mean <= 10_000_000.0) {
+    if !(1.0..=10_000_000.0).contains(&mean) {
         return no(
             flag,
             format!("{mean} is out of range; give 1 to 10000000 tokens"),
         );
     }
-    if !(stddev >= 0.0 && stddev <= 10_000_000.0) {
+    if !(0.0..=10_000_000.0).contains(&stddev) {
         return no(
             stddev_flag,
             format!("{stddev} is out of range; give 0 or more"),

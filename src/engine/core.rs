@@ -27,6 +27,10 @@ pub(super) struct Core {
     pub(super) in_flight: usize,
     pub(super) opening: usize,
     pub(super) deadlines: VecDeque<(Ns, Token, u64)>,
+    #[expect(
+        clippy::vec_box,
+        reason = "a flight moves between line and spares as it is"
+    )]
     pub(super) spare: Vec<Box<Flight>>,
     pub(super) batch: Vec<Record>,
     pub(super) batch_since: Ns,

@@ -121,7 +121,7 @@ impl Core {
     }
 
     pub(super) fn take_events(&mut self) {
-        while let Some(event) = self.reactor.next() {
+        while let Some(event) = self.reactor.next_event() {
             match event {
                 Event::Bytes(chunk) => {
                     self.on_bytes(&chunk);

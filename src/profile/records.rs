@@ -104,7 +104,7 @@ impl Counter {
         let server = plan.token_count != TokenCount::Client;
         let client = plan.token_count != TokenCount::Server;
         let known = server && usage.completion.is_some();
-        let wanted = client && record.phase == Phase::Profiling || !known && client;
+        let wanted = client && (record.phase == Phase::Profiling || !known);
         if wanted && (!known || !busy && self.has_spare_time()) {
             let began = now();
             let reasoning = count_text(&plan.tokenizer, &record.buffers.reasoning);

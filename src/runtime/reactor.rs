@@ -307,7 +307,7 @@ impl Reactor {
     }
 
     /// The next event of those that [`Reactor::wait`] found.
-    pub fn next(&mut self) -> Option<Event> {
+    pub fn next_event(&mut self) -> Option<Event> {
         loop {
             if let Some(event) = self.next_read() {
                 return Some(event);
