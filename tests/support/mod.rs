@@ -12,7 +12,7 @@ use tokenring::config::Api;
 use tokenring::engine::{
     self, CoreOutput, CorePlan, Pace, PaceOptions, Request, Requests, Stop, Target,
 };
-use tokenring::http::Template;
+use tokenring::http::{Template, TlsClient};
 use tokenring::stats::Record;
 
 /// What a server does with one request.
@@ -119,6 +119,7 @@ pub struct Ask {
     pub cores: u16,
     pub pace: PaceOptions,
     pub timeout: Ns,
+    pub tls: Option<TlsClient>,
     /// Cancel after so long.
     pub cancel_after: Option<Ns>,
 }
@@ -137,6 +138,7 @@ impl Ask {
                 ..PaceOptions::default()
             },
             timeout: Ns::from_ms(20_000),
+            tls: None,
             cancel_after: None,
         }
     }
@@ -166,7 +168,7 @@ pub fn run(ask: &Ask) -> (Vec<Record>, Vec<CoreOutput>) {
         .iter()
         .map(|&addr| Target {
             addr,
-            tls: None,
+            tls: ask.tls.clone(),
             template: Template::new("/v1/chat/completions", "test", &[]).unwrap(),
         })
         .collect();
