@@ -3,6 +3,7 @@
 use super::RunInfo;
 use super::mask::Secrets;
 use crate::base::{Anchor, Ns};
+use crate::config::{Config, Draft};
 use crate::stats::Summary;
 use crate::stats::summary::{Distribution, Figure, GpuSummary, MetricResult};
 
@@ -66,4 +67,16 @@ pub(super) fn run() -> RunInfo {
         dataset_entries: None,
         secrets: Secrets::default(),
     }
+}
+
+pub(super) fn config() -> Config {
+    let draft = Draft {
+        model: Some("org/model".into()),
+        streaming: Some(true),
+        concurrency: Some(4),
+        osl: Some(12.0),
+        random_seed: Some(7),
+        ..Draft::default()
+    };
+    draft.check("tokenring profile").unwrap().config
 }

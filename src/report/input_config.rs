@@ -16,6 +16,15 @@ pub(super) fn endpoint_type(api: Api) -> &'static str {
     }
 }
 
+/// The tokenizer's name as the run gave it, or the file that was asked for.
+pub(super) fn tokenizer(summary: &Summary, config: &Config) -> String {
+    match &config.tokenizer {
+        TokenizerSpec::Path(path) => path.display().to_string(),
+        _ if summary.client.tokenizer.is_empty() => "builtin".to_owned(),
+        _ => summary.client.tokenizer.clone(),
+    }
+}
+
 pub(super) fn aiperf(summary: &Summary, config: &Config, run: &RunInfo) -> Value {
     let mut out = Map::new();
     let models: Value = run
@@ -36,12 +45,8 @@ pub(super) fn aiperf(summary: &Summary, config: &Config, run: &RunInfo) -> Value
             .collect();
         out.insert("slos".into(), slos.into());
     }
-    let tokenizer = match &config.tokenizer {
-        TokenizerSpec::Path(path) => path.display().to_string(),
-        _ if summary.client.tokenizer.is_empty() => "builtin".to_owned(),
-        _ => summary.client.tokenizer.clone(),
-    };
-    out.insert("tokenizer".into(), json!({"name": tokenizer}));
+    let name = tokenizer(summary, config);
+    out.insert("tokenizer".into(), json!({"name": name}));
     out.insert(
         "gpu_telemetry".into(),
         json!({"enabled": config.gpu_telemetry}),

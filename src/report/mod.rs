@@ -7,6 +7,7 @@ pub mod console;
 pub mod csv;
 #[cfg(test)]
 mod fixture;
+pub mod genai_perf;
 mod input_config;
 pub mod json;
 pub mod jsonl;
