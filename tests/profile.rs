@@ -125,6 +125,8 @@ fn the_demo_profiles_the_bundled_mock_and_writes_everything() {
     assert_eq!(inputs["data"].as_array().unwrap().len(), 24);
     for name in [
         "profile_export_aiperf.csv",
+        "profile_export_genai_perf.json",
+        "profile_export_genai_perf.csv",
         "profile_export_console.txt",
         "profile_export.hlog",
     ] {

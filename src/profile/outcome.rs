@@ -266,6 +266,17 @@ fn write_files(
             text.as_bytes().to_vec(),
         ),
         (name("profile_export.hlog", ".hlog"), histograms.to_vec()),
+        (
+            name("profile_export_genai_perf.json", "_genai_perf.json"),
+            {
+                let value = report::genai_perf::json(summary, run.config, run.info);
+                report::json::bytes(&value)
+            },
+        ),
+        (
+            name("profile_export_genai_perf.csv", "_genai_perf.csv"),
+            report::genai_perf::csv(summary),
+        ),
         // Last: it is the mark of a whole run.
         (
             name("profile_export_aiperf.json", ".json"),
