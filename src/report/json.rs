@@ -293,4 +293,89 @@ mod tests {
         assert_eq!(block.as_object().unwrap().keys().next().unwrap(), "verdict");
         assert_eq!(block["verdict"], "VALID");
     }
+
+    /// A run with every metric, a failure, a reason and a core.
+    fn full() -> Summary {
+        let mut summary = fixture::summary();
+        let figure = summary.metric("request_latency").unwrap().figure.clone();
+        let results = crate::stats::metric::METRICS.iter();
+        summary.metrics = results
+            .map(|metric| MetricResult {
+                tag: metric.tag,
+                header: metric.header,
+                unit: metric.unit,
+                figure: figure.clone(),
+            })
+            .collect();
+        summary.warmup = summary.metrics[..2].to_vec();
+        summary.errors.push(crate::stats::summary::ErrorGroup {
+            code: 500,
+            name: "Internal Server Error".into(),
+            message: "no".into(),
+            count: 2,
+        });
+        summary.client.cores.push(CoreReport::default());
+        summary.client.reasons.push(crate::stats::summary::Reason {
+            code: "send_lag",
+            level: crate::stats::summary::Verdict::Degraded,
+            measured: "2 ms".into(),
+            limit: "1 ms".into(),
+            advice: "give it more cores",
+        });
+        summary.gpus[0].energy_j = Some(1.5);
+        summary.gpus[0].energy_source = "counter";
+        summary
+    }
+
+    fn exported(summary: &Summary) -> Value {
+        let mut out = aiperf(summary, &fixture::config(), &fixture::run());
+        add_client_metrics(&mut out, &fixture::summary().metrics[..1]);
+        out
+    }
+
+    #[test]
+    fn the_export_fits_its_schema() {
+        let schema = include_str!("../../schema/profile_export_aiperf.schema.json");
+        let schema: Value = serde_json::from_str(schema).unwrap();
+        let validator = jsonschema::validator_for(&schema).unwrap();
+        for summary in [fixture::summary(), full(), Summary::default()] {
+            let faults: Vec<String> = validator
+                .iter_errors(&exported(&summary))
+                .map(|fault| format!("{}: {fault}", fault.instance_path()))
+                .collect();
+            assert_eq!(faults, Vec::<String>::new());
+        }
+        let mut broken = exported(&full());
+        broken["client"]["verdict"] = "FINE".into();
+        assert!(!validator.is_valid(&broken));
+    }
+
+    #[test]
+    fn keys_follow_the_order_of_aiperf() {
+        let golden: Value = serde_json::from_str(include_str!(
+            "../../tests/data/golden/aiperf/profile_export_aiperf.json"
+        ))
+        .unwrap();
+        let ours = exported(&full());
+        let keys = |value: &Value| -> Vec<String> {
+            let map = value.as_object().unwrap();
+            map.keys().cloned().collect()
+        };
+        let shared = |a: &Value, b: &Value| -> Vec<String> {
+            let both = keys(a).into_iter().filter(|key| b.get(key).is_some());
+            // What follows `end_time` has no order of its own in AIPerf.
+            let is_last = |key: &String| *key == "end_time";
+            let both: Vec<String> = both.collect();
+            let end = both
+                .iter()
+                .position(is_last)
+                .map_or(both.len(), |at| at + 1);
+            both[..end].to_vec()
+        };
+        assert_eq!(shared(&ours, &golden), shared(&golden, &ours));
+        for block in ["input_config", "run_info", "telemetry_data"] {
+            let (ours, golden) = (&ours[block], &golden[block]);
+            assert_eq!(shared(ours, golden), shared(golden, ours), "{block}");
+        }
+    }
 }
