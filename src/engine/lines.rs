@@ -35,6 +35,8 @@ pub(super) struct Line {
     tls_done: Option<Ns>,
     /// Reads on this connection.
     reads_count: u32,
+    /// Segments beyond the reads, when last looked at.
+    segments_excess: u32,
     /// Counts the requests that the line has carried, so that an old deadline is known as old.
     serial: u64,
 }
@@ -96,6 +98,7 @@ impl Core {
             connect_done: None,
             tls_done: None,
             reads_count: 0,
+            segments_excess: 0,
             serial: self.serial,
         };
         let slot = token.slot as usize;
@@ -284,8 +287,12 @@ impl Core {
         flight.record.reads_count += u32::from(flight.record.received_bytes > before);
         let events = flight.events_in_read();
         // A stamp is that of the read's last segment: with one event it is that event's own.
-        // With several, they came in one segment as long as no read has joined two.
-        let joined = events > 1 && self.reactor.segments_in(token) != Some(line.reads_count);
+        // With several, they came in one segment unless a read has joined two since the last look.
+        let joined = events > 1 && {
+            let segments = self.reactor.segments_in(token).unwrap_or(u32::MAX);
+            let excess = segments.saturating_sub(line.reads_count);
+            std::mem::replace(&mut line.segments_excess, excess) < excess
+        };
         let error = match (chunk.stamped, joined) {
             (true, false) => STAMP_ERROR_NS,
             (true, true) => chunk

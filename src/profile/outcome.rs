@@ -26,6 +26,8 @@ pub struct Measured {
     pub records: RecordOutcome,
     /// GPUs, or why not.
     pub sampler: Result<Sampler, String>,
+    /// From launch to the first request.
+    pub startup: Option<Ns>,
 }
 
 /// A run that is over.
@@ -87,6 +89,7 @@ pub fn conclude(run: &Run<'_>, measured: Measured) -> Result<Exit, String> {
         outputs,
         records,
         sampler,
+        startup,
     } = measured;
     let RecordOutcome {
         totals,
@@ -97,6 +100,7 @@ pub fn conclude(run: &Run<'_>, measured: Measured) -> Result<Exit, String> {
     } = records;
     let mut client = client_report(run, outputs, &totals);
     client.record_thread_cpu_ns = cpu_ns;
+    client.startup_ns = startup.unwrap_or(Ns::ZERO).0;
     if uncounted > 0 {
         client.notes.push(format!(
             "{uncounted} answers were counted by the server only: our tokenizer would not have \

@@ -95,6 +95,10 @@ fn measure(config: Config, launch: Launch) -> Result<Exit, Early> {
     };
     let info = outcome::run_info(&prepared.config, &prepared.dir, Anchor::take());
     let (outputs, records) = drive(&prepared, &info, launch.at)?;
+    let startup = prepared
+        .pace
+        .started()
+        .map(|start| start.saturating_since(launch.at));
     let run = outcome::Run {
         config: &prepared.config,
         choice: &prepared.choice,
@@ -110,6 +114,7 @@ fn measure(config: Config, launch: Launch) -> Result<Exit, Early> {
             outputs,
             records,
             sampler,
+            startup,
         },
     )
     .map_err(|text| Early::new(Exit::Unexpected, text))
@@ -206,15 +211,19 @@ fn greet(
     signals: &Signals,
 ) -> Result<(), Early> {
     let request = payloads.get(0);
-    if config.wait_for_model > Ns::ZERO {
-        preflight::wait_for_model(config, &targets[0], &request, || signals.count() > 0)
-            .map_err(|text| Early::new(Exit::Unreachable, text))?;
+    let result = if config.wait_for_model > Ns::ZERO {
+        let stopped = || signals.count() > 0;
+        preflight::wait_for_model(config, &targets[0], &request, stopped)
+            .map_err(|text| Early::new(Exit::Unreachable, text))
     } else if config.preflight && !config.demo {
         preflight::check(config, &targets[0], &request, model, models)
-            .map_err(|text| Early::new(Exit::Usage, text))?;
-    }
+            .map_err(|text| Early::new(Exit::Usage, text))
+    } else {
+        Ok(())
+    };
+    // A signal breaks a probe off: that is then no fault of the server.
     match signals.exit() {
-        Exit::Ok => Ok(()),
+        Exit::Ok => result,
         exit => Err(Early::new(exit, "")),
     }
 }
