@@ -84,7 +84,7 @@ fn code(output: &Output, expected: i32) {
 fn the_demo_profiles_the_bundled_mock_and_writes_everything() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("run");
-    let flags = [
+    let load = [
         "--demo",
         "--streaming",
         "--concurrency",
@@ -92,6 +92,7 @@ fn the_demo_profiles_the_bundled_mock_and_writes_everything() {
         "--request-count",
         "24",
     ];
+    let flags = [&load[..], &["--goodput", "request_latency:10000"]].concat();
     let output = run(&path, &flags);
     code(&output, 0);
     let screen = text(&output.stdout);
@@ -99,6 +100,23 @@ fn the_demo_profiles_the_bundled_mock_and_writes_everything() {
     assert!(screen.contains("Time to First Token (ms)"));
     assert!(!screen.contains('\u{1b}') && !text(&output.stderr).contains('\u{1b}'));
     let json = export(&path);
+    let schema = include_str!("../schema/profile_export_aiperf.schema.json");
+    let schema = jsonschema::validator_for(&serde_json::from_str(schema).unwrap()).unwrap();
+    let faults: Vec<String> = schema
+        .iter_errors(&json)
+        .map(|error| error.to_string())
+        .collect();
+    assert!(faults.is_empty(), "{faults:?}");
+    assert!(
+        json["client"]["steady_state"]["concurrency_held"]
+            .as_f64()
+            .unwrap()
+            > 4.0
+    );
+    assert_eq!(
+        json["client"]["goodput_attainment"][0]["tag"],
+        "request_latency"
+    );
     assert_eq!(json["schema_version"], "1.4");
     assert_eq!(json["request_count"]["avg"], 24.0);
     assert_eq!(json["output_sequence_length"]["avg"], 64.0);

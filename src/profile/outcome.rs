@@ -10,8 +10,9 @@ use crate::base::{Anchor, Exit, Ns, limits};
 use crate::config::{self, Config, ExportLevel, Load, Url};
 use crate::engine::{CoreOutput, Pace, Requests};
 use crate::gpu::Sampler;
+use crate::report::json::ClientExtras;
 use crate::report::{self, RunInfo, Secrets};
-use crate::stats::summary::{ClientReport, Figure, MetricResult, Verdict};
+use crate::stats::summary::{ClientReport, Figure, GpuSummary, MetricResult, Verdict};
 use crate::stats::{CoreRecorder, IntervalLog, Summary, Totals};
 use crate::workload::TokenizerChoice;
 use sha2::{Digest, Sha256};
@@ -107,23 +108,18 @@ pub fn conclude(run: &Run<'_>, measured: Measured) -> Result<Exit, String> {
              kept up"
         ));
     }
-    let gpus = match (sampler, totals.window) {
-        (Ok(sampler), Some((from, to))) => {
-            let telemetry = sampler.stop(from, to);
-            client.notes.extend(telemetry.notes);
-            telemetry.gpus
-        }
-        (Ok(_), None) => Vec::new(),
-        (Err(reason), _) => {
-            if !reason.is_empty() {
-                eprintln!("note: no GPU telemetry: {reason}");
-            }
-            Vec::new()
-        }
-    };
+    let gpus = gpus(sampler, totals.window, &mut client);
     (client.verdict, client.reasons) = verdict::judge(run.config, &client, scale(run, &totals));
     let histograms = interval_log(&totals);
-    let extra = totals.client;
+    let extras = ClientExtras {
+        metrics: totals.client,
+        steady: totals.steady.map(|steady| {
+            let wall = |at| run.info.anchor.wall(at);
+            (wall(steady.start), wall(steady.end), steady)
+        }),
+        attainment: totals.attainment,
+        good_token_throughput: totals.good_token_throughput,
+    };
     let complete = run
         .pace
         .total()
@@ -142,12 +138,34 @@ pub fn conclude(run: &Run<'_>, measured: Measured) -> Result<Exit, String> {
     let text = run
         .info
         .secrets
-        .mask(&report::console::report(&summary, &extra, 140));
-    let written = write_files(run, &summary, &extra, &histograms, &text);
+        .mask(&report::console::report(&summary, &extras.metrics, 140));
+    let written = write_files(run, &summary, &extras, &histograms, &text);
     let recorded = fault.map_or_else(|| files.finish(), Err);
-    print(run, &summary, &extra);
+    print(run, &summary, &extras.metrics);
     written.and(recorded)?;
     Ok(exit(run, &summary))
+}
+
+/// Telemetry over the measured window; its notes go to the method block.
+fn gpus(
+    sampler: Result<Sampler, String>,
+    window: Option<(Ns, Ns)>,
+    client: &mut ClientReport,
+) -> Vec<GpuSummary> {
+    match (sampler, window) {
+        (Ok(sampler), Some((from, to))) => {
+            let telemetry = sampler.stop(from, to);
+            client.notes.extend(telemetry.notes);
+            telemetry.gpus
+        }
+        (Ok(_), None) => Vec::new(),
+        (Err(reason), _) => {
+            if !reason.is_empty() {
+                eprintln!("note: no GPU telemetry: {reason}");
+            }
+            Vec::new()
+        }
+    }
 }
 
 fn masked(
@@ -253,12 +271,12 @@ fn interval_log(totals: &Totals) -> Vec<u8> {
 fn write_files(
     run: &Run<'_>,
     summary: &Summary,
-    extra: &[MetricResult],
+    extras: &ClientExtras,
     histograms: &[u8],
     text: &str,
 ) -> Result<(), String> {
     let mut json = report::json::aiperf(summary, run.config, run.info);
-    report::json::add_client_metrics(&mut json, extra);
+    report::json::add_client_extras(&mut json, extras);
     let name = |standard: &str, ending: &str| file_name(run.config, standard, ending);
     let files = [
         (

@@ -3,8 +3,8 @@
 use super::text::{PERCENTILE_KEYS, WEIGHTED_KEYS, wall};
 use super::{RunInfo, input_config};
 use crate::config::Config;
-use crate::stats::Summary;
 use crate::stats::summary::{ClientReport, CoreReport, Figure, GpuSummary, MetricResult, Spread};
+use crate::stats::{Attainment, SteadyState, Summary};
 use serde_json::{Map, Value, json};
 
 /// Version of the file's schema, AIPerf's own.
@@ -37,12 +37,47 @@ const LEADING: [&str; 23] = [
     "total_error_isl",
 ];
 
-/// Adds metrics of ours, such as `<tag>_from_due`, under `client`.
-pub fn add_client_metrics(document: &mut Value, metrics: &[MetricResult]) {
-    if let Some(client) = document.get_mut("client").and_then(Value::as_object_mut) {
-        for metric in metrics {
-            client.insert(metric.tag.into(), figure(metric));
+/// What the accumulator has beside AIPerf's metrics.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ClientExtras {
+    /// Metrics of ours, such as `<tag>_from_due`.
+    pub metrics: Vec<MetricResult>,
+    /// Steady state of a closed loop, its times as wall ns.
+    pub steady: Option<(u64, u64, SteadyState)>,
+    /// Each service level.
+    pub attainment: Vec<Attainment>,
+    /// Output tokens of good requests per second.
+    pub good_token_throughput: Option<f64>,
+}
+
+/// Adds what is ours under `client`.
+pub fn add_client_extras(document: &mut Value, extras: &ClientExtras) {
+    let Some(client) = document.get_mut("client").and_then(Value::as_object_mut) else {
+        return;
+    };
+    for metric in &extras.metrics {
+        client.insert(metric.tag.into(), figure(metric));
+    }
+    if let Some((start_ns, end_ns, steady)) = &extras.steady {
+        let mut out = Map::new();
+        out.insert("start_ns".into(), json!(start_ns));
+        out.insert("end_ns".into(), json!(end_ns));
+        let rate = steady.request_throughput;
+        out.insert("request_throughput_per_s".into(), json!(rate));
+        if let Some(rate) = steady.output_token_throughput {
+            out.insert("output_token_throughput_per_s".into(), json!(rate));
         }
+        out.insert("concurrency_held".into(), json!(steady.concurrency_held));
+        client.insert("steady_state".into(), Value::Object(out));
+    }
+    if !extras.attainment.is_empty() {
+        let each =
+            |a: &Attainment| json!({"tag": a.tag, "limit": a.limit, "met_ratio": a.met_ratio});
+        let list: Vec<Value> = extras.attainment.iter().map(each).collect();
+        client.insert("goodput_attainment".into(), list.into());
+    }
+    if let Some(rate) = extras.good_token_throughput {
+        client.insert("good_output_token_throughput_per_s".into(), json!(rate));
     }
 }
 
@@ -329,7 +364,11 @@ mod tests {
 
     fn exported(summary: &Summary) -> Value {
         let mut out = aiperf(summary, &fixture::config(), &fixture::run());
-        add_client_metrics(&mut out, &fixture::summary().metrics[..1]);
+        let extras = ClientExtras {
+            metrics: fixture::summary().metrics[..1].to_vec(),
+            ..ClientExtras::default()
+        };
+        add_client_extras(&mut out, &extras);
         out
     }
 
