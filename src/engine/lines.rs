@@ -288,11 +288,16 @@ impl Core {
         let events = flight.events_in_read();
         // A stamp is that of the read's last segment: with one event it is that event's own.
         // With several, they came in one segment unless a read has joined two since the last look.
-        let joined = events > 1 && {
+        let mut joined = false;
+        if events > 1 {
             let segments = self.reactor.segments_in(token).unwrap_or(u32::MAX);
             let excess = segments.saturating_sub(line.reads_count);
-            std::mem::replace(&mut line.segments_excess, excess) < excess
-        };
+            joined = excess > line.segments_excess;
+            // Segments that are not read yet count as joined now, and must not hide a join later.
+            if joined && self.reactor.is_drained(token) {
+                line.segments_excess = excess;
+            }
+        }
         let error = match (chunk.stamped, joined) {
             (true, false) => STAMP_ERROR_NS,
             (true, true) => chunk

@@ -248,10 +248,14 @@ fn drive(
         accumulator: Accumulator::new(accumulate_options(config, info.anchor)),
         files,
     };
+    let cores = prepared.cores.clone();
     let spawn = |error: std::io::Error| Early::new(Exit::Unexpected, format!("thread: {error}"));
     let recorder = thread::Builder::new()
         .name("records".into())
-        .spawn(move || records::work(plan))
+        .spawn(move || {
+            crate::runtime::avoid(&cores);
+            records::work(plan)
+        })
         .map_err(spawn)?;
     let mut workers = Vec::new();
     for plan in plans {

@@ -74,6 +74,22 @@ pub fn pin(cpu: usize) -> bool {
     core_affinity::set_for_current(core_affinity::CoreId { id: cpu })
 }
 
+/// Keeps the calling thread off `cpus`, as far as there are others.
+pub fn avoid(cpus: &[usize]) {
+    let mut set = rustix::thread::CpuSet::new();
+    let others: Vec<usize> = usable()
+        .into_iter()
+        .filter(|cpu| !cpus.contains(cpu))
+        .collect();
+    for &cpu in &others {
+        set.set(cpu);
+    }
+    if !others.is_empty() {
+        // A refusal leaves the thread where it may disturb a worker: the lags will tell.
+        let _ = rustix::thread::sched_setaffinity(None, &set);
+    }
+}
+
 /// CPU time of the calling thread. Cost: about 0.3 us.
 pub fn thread_cpu() -> ThreadCpu {
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };

@@ -17,7 +17,7 @@ mod socket;
 mod worker;
 
 pub use clockwatch::ClockWatch;
-pub use cores::{ThreadCpu, choose, cpu_list, pin, thread_cpu, usable};
+pub use cores::{ThreadCpu, avoid, choose, cpu_list, pin, thread_cpu, usable};
 pub use diagnose::{Diagnosis, diagnose};
 pub use limits::{FdLimits, fd_limits, port_range, raise_fds};
 pub use reactor::{Chunk, Event, Reactor, ReactorOptions, Token};
