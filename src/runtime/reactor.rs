@@ -51,7 +51,8 @@ pub struct Chunk {
     pub seen: Ns,
     /// True when `at` is the kernel's.
     pub stamped: bool,
-    /// When this core last looked before: segments that came since may be joined in this read.
+    /// When this core last saw everything before: segments that came since may be joined in this
+    /// read.
     pub looked_before: Ns,
     buffer: Option<u16>,
     offset: usize,
@@ -109,6 +110,8 @@ pub struct Reactor {
     clock: ClockWatch,
     looked: Ns,
     looked_before: Ns,
+    /// The last look may have left something behind.
+    backlog: bool,
     stamps: bool,
 }
 
@@ -146,6 +149,7 @@ impl Reactor {
             clock: ClockWatch::new(),
             looked: now(),
             looked_before: now(),
+            backlog: false,
             stamps,
         })
     }
@@ -279,7 +283,11 @@ impl Reactor {
     /// Waits for events, at most until `deadline`.
     pub async fn wait(&mut self, deadline: Option<Ns>) -> io::Result<()> {
         let at = now();
-        self.looked_before = self.looked;
+        // A look that came back full has not seen everything: it does not count as one.
+        if !self.backlog {
+            self.looked_before = self.looked;
+        }
+        self.backlog = false;
         self.clock.refresh(at);
         let limit = deadline.map_or(WAIT_MAX, |due| due.saturating_since(at).min(WAIT_MAX));
         match &mut self.ring {
@@ -287,10 +295,11 @@ impl Reactor {
                 ring.publish();
                 let busy = !self.inbox.is_empty() || self.inbox.expected_count() > 0;
                 let limit = if busy { limit.min(WAIT_TASKS) } else { limit };
-                ring.wait(limit, if busy { Ns::ZERO } else { self.batch })?;
+                let most = ring.wait(limit, if busy { Ns::ZERO } else { self.batch })?;
                 self.reads.clear();
                 self.next_read = 0;
                 ring.reap(&mut self.reads);
+                self.backlog = self.reads.len() >= most;
                 if busy {
                     // A turn for monoio. Not a self-waking yield: 0.2.4 puts such a task at the
                     // front of its queue and starves the rest (monoio issue 322).

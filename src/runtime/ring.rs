@@ -17,6 +17,8 @@ const ENTRIES: u32 = 1024;
 const COMPLETIONS: u32 = 16_384;
 /// Completions to wait for when batching: an enter with `want` 1 runs only about 20.
 const WANT: usize = 256;
+/// Deferred completions that an enter runs when fewer are wanted (IO_LOCAL_TW_DEFAULT_MAX).
+const WORK_PER_ENTER: usize = 20;
 /// Buffer group of this ring.
 const GROUP: u16 = 0;
 
@@ -168,7 +170,8 @@ impl Ring {
     }
 
     /// Waits up to `limit`, at least `batch` once something came, and submits what is armed.
-    pub fn wait(&mut self, limit: Ns, batch: Ns) -> io::Result<()> {
+    /// Returns how many completions one wait can bring: as many mean that more may be pending.
+    pub fn wait(&mut self, limit: Ns, batch: Ns) -> io::Result<usize> {
         let spec = types::Timespec::new()
             .sec(limit.0 / 1_000_000_000)
             .nsec(u32::try_from(limit.0 % 1_000_000_000).unwrap_or(0));
@@ -180,9 +183,11 @@ impl Ring {
             want = WANT;
         }
         match self.ring.submitter().submit_with_args(want, &args) {
-            Ok(_) => Ok(()),
+            Ok(_) => Ok(want.max(WORK_PER_ENTER)),
             Err(error) => match error.raw_os_error() {
-                Some(libc::ETIME | libc::EINTR | libc::EBUSY | libc::EAGAIN) => Ok(()),
+                Some(libc::ETIME | libc::EINTR | libc::EBUSY | libc::EAGAIN) => {
+                    Ok(want.max(WORK_PER_ENTER))
+                }
                 _ => Err(error),
             },
         }
