@@ -12,7 +12,6 @@ pub mod recorder;
 pub mod series;
 pub mod summary;
 pub mod sweep;
-pub mod window;
 
 pub use accumulate::{AccumulateOptions, Accumulator, Attainment, SteadyState, Totals, Value};
 pub use histogram::{Histogram, IntervalLog};
@@ -23,4 +22,3 @@ pub use record::{
 pub use recorder::CoreRecorder;
 pub use series::{Deviation, Series};
 pub use summary::Summary;
-pub use window::Window;

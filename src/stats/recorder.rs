@@ -19,8 +19,6 @@ pub struct CoreRecorder {
     pub reads_stamped: u64,
     /// Events of any kind.
     pub events: u64,
-    /// Requests that ended.
-    pub requests: u64,
 }
 
 impl CoreRecorder {
@@ -36,13 +34,6 @@ impl CoreRecorder {
         self.event_time_error.record_n(error_ns, events);
     }
 
-    /// Notes a dispatch: waiting for a slot, then being late.
-    #[inline]
-    pub fn dispatch(&mut self, slot_wait_ns: u64, send_lag_ns: u64) {
-        self.slot_wait.record(slot_wait_ns);
-        self.send_lag.record(send_lag_ns);
-    }
-
     /// Adds another core's notes.
     pub fn merge(&mut self, other: &CoreRecorder) {
         self.receive_lag.merge(&other.receive_lag);
@@ -52,15 +43,5 @@ impl CoreRecorder {
         self.reads += other.reads;
         self.reads_stamped += other.reads_stamped;
         self.events += other.events;
-        self.requests += other.requests;
-    }
-
-    /// Forgets the warm-up.
-    pub fn clear(&mut self) {
-        self.receive_lag.clear();
-        self.send_lag.clear();
-        self.slot_wait.clear();
-        self.event_time_error.clear();
-        (self.reads, self.reads_stamped, self.events, self.requests) = (0, 0, 0, 0);
     }
 }
