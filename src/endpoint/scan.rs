@@ -1,7 +1,8 @@
 //! Content of an event by one exact pass over its JSON, without building a value.
 //!
-//! It knows every value that it walks over; where it is not sure (escapes in keys, tool calls,
-//! errors, broken syntax) it gives up, and serde_json reads the whole event instead.
+//! It knows every value that it walks over; where it is not sure (escapes in keys, surrogates,
+//! exponents, tool calls, errors, broken syntax) it gives up, and serde_json reads the whole event
+//! instead. So what it takes, serde_json takes too.
 
 use super::{Part, shapes};
 use crate::config::Api;
@@ -12,6 +13,7 @@ const DEPTH_MAX: u32 = 32;
 
 /// The part, or `None` when serde_json must look.
 pub(super) fn scan(api: Api, data: &[u8]) -> Option<Part<'_>> {
+    std::str::from_utf8(data).ok()?;
     let mut cursor = Cursor { bytes: data, at: 0 };
     let mut part = Part::default();
     let triton = matches!(api, Api::TritonTensorrtllm | Api::TritonVllm);
@@ -35,25 +37,65 @@ pub(super) fn scan(api: Api, data: &[u8]) -> Option<Part<'_>> {
     (cursor.at == data.len()).then_some(part)
 }
 
-/// Where the first quote or backslash stands. Strings of events are short: eight bytes at a time
-/// in line cost less than a call of memchr per string.
+/// The text that stands in `data` from `start` to the next closing quote, where that quote is.
+/// `None`: no such quote, or a string that serde_json must look at.
+pub(super) fn text_at(data: &[u8], start: usize) -> Option<&[u8]> {
+    let mut cursor = Cursor {
+        bytes: data,
+        at: start.checked_sub(1)?,
+    };
+    let text = cursor.string()?;
+    std::str::from_utf8(text).ok().map(str::as_bytes)
+}
+
+/// Where the first quote, backslash or control byte stands. Strings of events are short: eight
+/// bytes at a time in line cost less than a call of memchr per string.
 #[inline]
 fn string_stop(bytes: &[u8]) -> Option<usize> {
     const ONES: u64 = u64::from_le_bytes([1; 8]);
     const TOPS: u64 = u64::from_le_bytes([0x80; 8]);
-    // Marks each zero byte; marks above the lowest one may be false, and only that one is used.
-    let zeros = |word: u64| word.wrapping_sub(ONES) & !word & TOPS;
+    // Marks each byte below the limit (a zero byte is below 1); marks above the lowest one may be
+    // false, and only that one is used.
+    let below = |word: u64, limit: u64| word.wrapping_sub(ONES * limit) & !word & TOPS;
     let (words, tail) = bytes.as_chunks::<8>();
     for (index, word) in words.iter().enumerate() {
         let word = u64::from_le_bytes(*word);
-        let quote = zeros(word ^ u64::from_le_bytes([b'"'; 8]));
-        let marks = quote | zeros(word ^ u64::from_le_bytes([b'\\'; 8]));
+        let quote = below(word ^ u64::from_le_bytes([b'"'; 8]), 1);
+        let escape = below(word ^ u64::from_le_bytes([b'\\'; 8]), 1);
+        let marks = quote | escape | below(word, 0x20);
         if marks != 0 {
             return Some(index * 8 + (marks.trailing_zeros() / 8) as usize);
         }
     }
-    let at = tail.iter().position(|byte| matches!(byte, b'"' | b'\\'))?;
-    Some(words.len() * 8 + at)
+    let stops = |byte: &u8| matches!(byte, b'"' | b'\\' | 0..0x20);
+    Some(words.len() * 8 + tail.iter().position(stops)?)
+}
+
+/// Bytes of the escape sequence at the front of `bytes`. A surrogate is left to serde_json, which
+/// wants to see its other half.
+fn escape_bytes(bytes: &[u8]) -> Option<usize> {
+    match bytes.get(1)? {
+        b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't' => Some(2),
+        b'u' => {
+            let digits = bytes.get(2..6)?;
+            let surrogate = matches!(digits, [b'd' | b'D', b'8'..=b'f', ..]);
+            (digits.iter().all(u8::is_ascii_hexdigit) && !surrogate).then_some(6)
+        }
+        _ => None,
+    }
+}
+
+/// A number as JSON writes it, short enough that none of its size can be refused.
+fn is_plain_number(word: &[u8]) -> bool {
+    const BYTES_MAX: usize = 32;
+    let digits = word.strip_prefix(b"-").unwrap_or(word);
+    let mut halves = digits.splitn(2, |&byte| byte == b'.');
+    let whole = halves.next().unwrap_or_default();
+    let is_digits = |part: &[u8]| !part.is_empty() && part.iter().all(u8::is_ascii_digit);
+    word.len() <= BYTES_MAX
+        && is_digits(whole)
+        && (whole.len() == 1 || whole[0] != b'0')
+        && halves.next().is_none_or(is_digits)
 }
 
 struct Cursor<'a> {
@@ -83,17 +125,26 @@ impl<'a> Cursor<'a> {
         self.take(b'"')?;
         let start = self.at;
         loop {
-            let found = self.at + string_stop(self.bytes.get(self.at..)?)?;
-            if self.bytes[found] == b'"' {
-                self.at = found + 1;
-                return Some(&self.bytes[start..found]);
-            }
-            // The escaped byte cannot end the string.
-            self.at = found + 2;
-            if self.at > self.bytes.len() {
-                return None;
+            self.at += string_stop(self.bytes.get(self.at..)?)?;
+            match self.bytes[self.at] {
+                b'"' => {
+                    self.at += 1;
+                    return Some(&self.bytes[start..self.at - 1]);
+                }
+                b'\\' => self.at += escape_bytes(&self.bytes[self.at..])?,
+                _ => return None,
             }
         }
+    }
+
+    /// A key: a string without escapes.
+    fn key(&mut self) -> Option<&'a [u8]> {
+        self.take(b'"')?;
+        let start = self.at;
+        self.at += string_stop(self.bytes.get(start..)?)?;
+        let end = self.at;
+        self.take(b'"')?;
+        Some(&self.bytes[start..end])
     }
 
     /// Walks an object; `each` must take the value of the key it is given.
@@ -108,10 +159,7 @@ impl<'a> Cursor<'a> {
             return Some(());
         }
         loop {
-            let key = self.string()?;
-            if key.contains(&b'\\') {
-                return None;
-            }
+            let key = self.key()?;
             self.take(b':')?;
             self.space();
             each(self, key)?;
@@ -180,8 +228,7 @@ impl<'a> Cursor<'a> {
         }
         let word = &self.bytes[start..self.at];
         let literal = matches!(word, b"null" | b"true" | b"false");
-        let number = matches!(word.first(), Some(b'-' | b'0'..=b'9'));
-        (literal || number).then_some(())
+        (literal || is_plain_number(word)).then_some(())
     }
 
     fn null(&mut self) -> Option<()> {
@@ -256,16 +303,44 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_string_stops_at_its_first_quote_or_backslash_wherever_it_stands() {
+    fn a_string_stops_at_its_first_quote_backslash_or_control_byte() {
         for length in 0..40 {
-            for fill in [b'a', b'!', b'#', b'[', b']', 0, 0x80, 0xa2, 0xdc, 0xff] {
+            for fill in [b'a', b'!', b'#', b'[', b']', b' ', 0x80, 0xa2, 0xdc, 0xff] {
                 let mut bytes = vec![fill; length];
                 assert_eq!(string_stop(&bytes), None);
                 for at in (0..length).rev() {
-                    bytes[at] = if at % 2 == 0 { b'"' } else { b'\\' };
+                    bytes[at] = [b'"', b'\\', 0, 0x1f][at % 4];
                     assert_eq!(string_stop(&bytes), Some(at), "{fill} {length}");
                 }
             }
         }
+    }
+
+    #[test]
+    fn what_serde_json_refuses_the_scan_does_not_take() {
+        for (word, is_number) in [
+            ("0", true),
+            ("-0", true),
+            ("17.25", true),
+            ("-1", true),
+            ("01", false),
+            ("1.", false),
+            (".5", false),
+            ("-", false),
+            ("1-2", false),
+            ("1.2.3", false),
+            ("1e5", false),
+            ("nul", false),
+            ("+1", false),
+        ] {
+            let event = format!(r#"{{"created":{word},"choices":[]}}"#);
+            let taken = scan(Api::Chat, event.as_bytes());
+            assert_eq!(taken.is_some(), is_number, "{word}");
+        }
+        for text in ["\\x", "\\u12", "\\u12g4", "\\ud83d", "\\", "\u{1}", "\n"] {
+            let event = format!(r#"{{"choices":[{{"delta":{{"content":"{text}"}}}}]}}"#);
+            assert_eq!(scan(Api::Chat, event.as_bytes()), None, "{text:?}");
+        }
+        assert_eq!(scan(Api::Chat, b"{\"id\":\"\xff\"}"), None);
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::base::{Ns, limits};
 use crate::config::Api;
-use crate::endpoint::{self, Part};
+use crate::endpoint::{self, EventReader, Part};
 use crate::http::codec::{ContentType, Head, Piece};
 use crate::sse;
 use crate::stats::{Failure, FailureKind, Record, Stage};
@@ -11,6 +11,7 @@ use crate::stats::{Failure, FailureKind, Record, Stage};
 pub(super) struct Flight {
     pub record: Record,
     api: Api,
+    reader: EventReader,
     streaming: bool,
     raw: bool,
     sse: sse::Decoder,
@@ -27,6 +28,7 @@ impl Flight {
         Flight {
             record,
             api,
+            reader: EventReader::new(api),
             streaming,
             raw,
             sse: sse::Decoder::new(),
@@ -103,7 +105,6 @@ impl Flight {
         }
         self.record.streamed = true;
         let mut sse = std::mem::take(&mut self.sse);
-        let api = self.api;
         let result = sse.feed(bytes, &mut |event: sse::Event<'_>| {
             self.events_in_read += 1;
             if self.raw {
@@ -111,7 +112,7 @@ impl Flight {
                 let end = self.record.buffers.raw.len();
                 self.record.buffers.raw_marks.push((at, end));
             }
-            let part = endpoint::read_event(api, event.name, event.data);
+            let part = self.reader.read(event.name, event.data);
             self.on_part(&part, at);
         });
         self.sse = sse;
