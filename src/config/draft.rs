@@ -78,6 +78,8 @@ pub struct Draft {
     pub allow_invalid: Option<bool>,
     pub no_gpu_telemetry: Option<bool>,
     pub no_batching: Option<bool>,
+    /// See [`super::Config`].
+    pub check_stamps: Option<bool>,
 }
 
 impl Draft {

@@ -247,6 +247,8 @@ pub struct Config {
     pub gpu_telemetry: bool,
     /// Receive batching off (for benches and doubt): `--no-batching`.
     pub batching: bool,
+    /// Compare the times of events with the stamps that `tokenring mock` writes into them.
+    pub check_stamps: bool,
     /// The command line as typed, secrets masked, program name first.
     pub command_line: String,
 }
@@ -301,6 +303,7 @@ impl Default for Config {
             allow_invalid: false,
             gpu_telemetry: true,
             batching: true,
+            check_stamps: false,
             command_line: String::new(),
         }
     }

@@ -94,10 +94,11 @@ impl Core {
             ..CoreReport::default()
         };
         let idle = vec![Vec::new(); plan.targets.len()];
+        let plan_stamps = plan.check_stamps;
         let core = Core {
             plan,
             reactor,
-            recorder: CoreRecorder::default(),
+            recorder: CoreRecorder::new(plan_stamps),
             report,
             lines: Vec::new(),
             idle,
@@ -213,7 +214,10 @@ impl Core {
                 } => {
                     let due = match due {
                         Some(due) => due,
-                        None => self.free_slots.pop_front().unwrap_or(at),
+                        None => {
+                            let free = self.free_slots.pop_front().unwrap_or(at);
+                            free.max(self.plan.pace.open_since(index))
+                        }
                     };
                     let slot = granted.unwrap_or(due);
                     self.start(Record {

@@ -1,15 +1,18 @@
 //! One request's life: from its claim to its record. No sockets here; times come with the bytes.
 
+use super::plan::CorePlan;
 use crate::base::{Ns, limits};
 use crate::config::Api;
-use crate::endpoint::{self, EventReader, Part};
+use crate::endpoint::{self, EventReader, Part, stamp};
 use crate::http::codec::{ContentType, Head, Piece};
 use crate::sse;
-use crate::stats::{Failure, FailureKind, Record, Stage};
+use crate::stats::{Failure, FailureKind, Record, Stage, StampErrors};
+use std::sync::Arc;
 
 /// A request in progress.
 pub(super) struct Flight {
     pub record: Record,
+    payload: Arc<[u8]>,
     api: Api,
     reader: EventReader,
     streaming: bool,
@@ -21,16 +24,22 @@ pub(super) struct Flight {
     done_seen: bool,
     finish_seen: bool,
     events_in_read: u32,
+    /// The mock's stamps of the last read's content events; see [`CorePlan::check_stamps`].
+    ///
+    /// [`CorePlan::check_stamps`]: super::CorePlan::check_stamps
+    stamps: Option<Vec<Ns>>,
+    stamp_error: Option<u64>,
 }
 
 impl Flight {
-    pub fn new(record: Record, api: Api, streaming: bool, raw: bool) -> Flight {
+    pub fn new(record: Record, payload: Arc<[u8]>, plan: &CorePlan) -> Flight {
         Flight {
             record,
-            api,
-            reader: EventReader::new(api),
-            streaming,
-            raw,
+            payload,
+            api: plan.api,
+            reader: EventReader::new(plan.api),
+            streaming: plan.streaming,
+            raw: plan.raw,
             sse: sse::Decoder::new(),
             body: Vec::new(),
             reason: String::new(),
@@ -38,17 +47,26 @@ impl Flight {
             done_seen: false,
             finish_seen: false,
             events_in_read: 0,
+            stamps: plan.check_stamps.then(Vec::new),
+            stamp_error: None,
         }
     }
 
     /// Prepares for the next request, keeping allocations.
-    pub fn renew(&mut self, record: Record) {
+    pub fn renew(&mut self, record: Record, payload: Arc<[u8]>) {
         self.record = record;
+        self.payload = payload;
         self.sse.reset();
         self.body.clear();
         self.reason.clear();
+        self.stamp_error = None;
         self.done_seen = false;
         self.finish_seen = false;
+    }
+
+    /// The request's body.
+    pub fn payload(&self) -> &[u8] {
+        &self.payload
     }
 
     /// A piece of the response, of a read at `at`.
@@ -67,6 +85,15 @@ impl Flight {
     /// Events that the last read brought.
     pub fn events_in_read(&self) -> u32 {
         self.events_in_read
+    }
+
+    /// Tells the errors of the last read's events against their stamps.
+    pub fn tell_stamps(&mut self, at: Ns, errors: &mut StampErrors) {
+        for actual in self.stamps.iter_mut().flat_map(|stamps| stamps.drain(..)) {
+            let error = at.saturating_since(stamp::lift(actual, at)).0;
+            errors.note(error, self.stamp_error);
+            self.stamp_error = Some(error);
+        }
     }
 
     fn on_head(&mut self, head: &Head, at: Ns) {
@@ -113,6 +140,12 @@ impl Flight {
                 self.record.buffers.raw_marks.push((at, end));
             }
             let part = self.reader.read(event.name, event.data);
+            if let Some(stamps) = &mut self.stamps
+                && part.has_content()
+                && let Some((_, actual)) = stamp::find(event.data)
+            {
+                stamps.push(actual);
+            }
             self.on_part(&part, at);
         });
         self.sse = sse;

@@ -35,6 +35,8 @@ pub(super) struct Line {
     tls_done: Option<Ns>,
     /// Reads on this connection.
     reads_count: u32,
+    /// Receive time of the last of them.
+    last_at: Ns,
     /// Segments beyond the reads, when last looked at.
     segments_excess: u32,
     /// Counts the requests that the line has carried, so that an old deadline is known as old.
@@ -55,10 +57,10 @@ impl Core {
         let plan = &self.plan;
         let flight = match self.spare.pop() {
             Some(mut flight) => {
-                flight.renew(record);
+                flight.renew(record, request.body);
                 flight
             }
-            None => Box::new(Flight::new(record, plan.api, plan.streaming, plan.raw)),
+            None => Box::new(Flight::new(record, request.body, plan)),
         };
         self.in_flight += 1;
         self.put_on_line(target, flight);
@@ -98,6 +100,7 @@ impl Core {
             connect_done: None,
             tls_done: None,
             reads_count: 0,
+            last_at: Ns(0),
             segments_excess: 0,
             serial: self.serial,
         };
@@ -195,10 +198,13 @@ impl Core {
             return;
         };
         let Some(conn) = &mut line.conn else { return };
-        let request = self.plan.requests.get(flight.record.index);
         self.request.clear();
         let template = &self.plan.targets[line.target].template;
-        template.fill(flight.record.request_id, &request.body, &mut self.request);
+        template.fill(
+            flight.record.request_id,
+            flight.payload(),
+            &mut self.request,
+        );
         conn.begin();
         let queued = conn.queue(&self.request);
         let at = now();
@@ -262,6 +268,7 @@ impl Core {
             return;
         };
         line.reads_count += 1;
+        let last_at = std::mem::replace(&mut line.last_at, chunk.at);
         let bytes = self.reactor.bytes(chunk);
         let Some(flight) = &mut line
             .flight
@@ -286,6 +293,9 @@ impl Core {
         let fed = conn.receive(bytes, &mut |piece| flight.on_piece(piece, chunk.at));
         flight.record.reads_count += u32::from(flight.record.received_bytes > before);
         let events = flight.events_in_read();
+        if let Some(errors) = &mut self.recorder.stamp_errors {
+            flight.tell_stamps(chunk.at, errors);
+        }
         // A stamp is that of the read's last segment: with one event it is that event's own.
         // With several, they came in one segment unless a read has joined two since the last look.
         let mut joined = false;
@@ -300,9 +310,10 @@ impl Core {
         }
         let error = match (chunk.stamped, joined) {
             (true, false) => STAMP_ERROR_NS,
+            // All that joined has come since the last look, and since this connection's last read.
             (true, true) => chunk
                 .at
-                .saturating_since(chunk.looked_before)
+                .saturating_since(chunk.looked_before.max(last_at))
                 .0
                 .max(STAMP_ERROR_NS),
             (false, _) => chunk.seen.saturating_since(chunk.looked_before).0,

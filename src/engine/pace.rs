@@ -70,6 +70,7 @@ pub struct Pace {
     stop: AtomicU8,
     measured_from: AtomicU64,
     warmup_in_flight: AtomicU64,
+    first_freed: AtomicU64,
     last_freed: AtomicU64,
     last_sent: AtomicU64,
 }
@@ -89,6 +90,7 @@ impl Pace {
             stop: AtomicU8::new(0),
             measured_from: AtomicU64::new(0),
             warmup_in_flight: AtomicU64::new(0),
+            first_freed: AtomicU64::new(0),
             last_freed: AtomicU64::new(0),
             last_sent: AtomicU64::new(0),
         }
@@ -113,6 +115,15 @@ impl Pace {
     pub fn started(&self) -> Option<Ns> {
         let at = self.start.load(Ordering::Acquire);
         (at > 0).then_some(Ns(at))
+    }
+
+    /// Since when a slot that stands free may take request `index`: a warm-up holds the measured
+    /// ones back until its own first one has ended.
+    pub fn open_since(&self, index: u64) -> Ns {
+        match index >= self.options.warmup && self.options.warmup > 0 {
+            true => Ns(self.first_freed.load(Ordering::Acquire)),
+            false => Ns::ZERO,
+        }
     }
 
     /// When the measurement began.
@@ -283,6 +294,11 @@ impl Pace {
     /// A request has ended at `at` (kernel time of its last byte).
     pub fn ended(&self, at: Ns, failed: bool, events: u64) {
         self.last_freed.fetch_max(at.0, Ordering::AcqRel);
+        let at = at.0.max(1);
+        // Only the first one may set it; that another was first is no error.
+        let _ = self
+            .first_freed
+            .compare_exchange(0, at, Ordering::AcqRel, Ordering::Acquire);
         self.in_flight.fetch_sub(1, Ordering::AcqRel);
         if failed {
             self.failed.fetch_add(1, Ordering::Relaxed);
@@ -419,6 +435,11 @@ mod tests {
         pace.ended(Ns(2_000), false, 0);
         assert_eq!(phase(pace.claim(Ns(2_000), 0)), Some(Phase::Profiling));
         assert_eq!(pace.warmup_in_flight(), 1);
+        // A slot that has stood free since the start could go only then.
+        assert_eq!(
+            (pace.open_since(1), pace.open_since(2)),
+            (Ns::ZERO, Ns(2_000))
+        );
         assert_eq!(pace.measured_from(), Some(Ns(2_000)));
     }
 

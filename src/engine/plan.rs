@@ -52,6 +52,8 @@ pub struct CorePlan {
     pub streaming: bool,
     /// Keep every event's bytes.
     pub raw: bool,
+    /// Compare the times of events with the stamps that the mock writes into them.
+    pub check_stamps: bool,
     /// What to send.
     pub requests: Arc<dyn Requests>,
     /// When to send.

@@ -12,7 +12,9 @@ use crate::engine::{CoreOutput, Pace, Requests};
 use crate::gpu::Sampler;
 use crate::report::json::ClientExtras;
 use crate::report::{self, RunInfo, Secrets};
-use crate::stats::summary::{ClientReport, Figure, GpuSummary, MetricResult, Verdict};
+use crate::stats::summary::{
+    ClientReport, Figure, GpuSummary, MetricResult, StampSpreads, Verdict,
+};
 use crate::stats::{CoreRecorder, IntervalLog, Summary, Totals};
 use crate::workload::TokenizerChoice;
 use sha2::{Digest, Sha256};
@@ -226,6 +228,11 @@ fn client_report(run: &Run<'_>, outputs: Vec<CoreOutput>, totals: &Totals) -> Cl
     client.send_lag = recorder.send_lag.spread();
     client.slot_wait = recorder.slot_wait.spread();
     client.event_time_error = recorder.event_time_error.spread();
+    client.stamp_errors = recorder.stamp_errors.as_ref().map(|errors| StampSpreads {
+        event_time: errors.event_time.spread(),
+        ttft: errors.ttft.spread(),
+        itl: errors.itl.spread(),
+    });
     let reads = recorder.reads as f64;
     if reads > 0.0 {
         client.events_per_read = Some(recorder.events as f64 / reads);

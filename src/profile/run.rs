@@ -304,6 +304,7 @@ fn core_plans(
             api: config.api,
             streaming: config.streaming,
             raw: config.export_level == ExportLevel::Raw,
+            check_stamps: config.check_stamps,
             requests: prepared.payloads.clone(),
             pace: prepared.pace.clone(),
             seed: config.seed,

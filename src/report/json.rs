@@ -260,6 +260,14 @@ fn client(report: &ClientReport) -> Value {
     put("receive_lag_ns", spread(report.receive_lag));
     put("send_lag_ns", spread(report.send_lag));
     put("event_time_error_ns", spread(report.event_time_error));
+    let stamps = report.stamp_errors.map(|errors| {
+        json!({
+            "event_time": spread(errors.event_time),
+            "ttft": spread(errors.ttft),
+            "itl": spread(errors.itl),
+        })
+    });
+    put("stamp_error_ns", json!(stamps));
     put("slot_wait_ns", spread(report.slot_wait));
     put("delivered_rate_per_s", json!(report.delivered_rate));
     put("scheduled_rate_per_s", json!(report.scheduled_rate));

@@ -19,6 +19,6 @@ pub use metric::Metric;
 pub use record::{
     Buffers, Failure, FailureKind, Phase, Record, Stage, TokenCounts, TokenSource, Usage,
 };
-pub use recorder::CoreRecorder;
+pub use recorder::{CoreRecorder, StampErrors};
 pub use series::{Deviation, Series};
 pub use summary::Summary;

@@ -19,9 +19,51 @@ pub struct CoreRecorder {
     pub reads_stamped: u64,
     /// Events of any kind.
     pub events: u64,
+    /// Against the stamps of the mock, when that is asked for.
+    pub stamp_errors: Option<Box<StampErrors>>,
+}
+
+/// How far our times are from the mock's own send times, in ns.
+///
+/// The mock reads its clock before it sends: a few us of each error are the path itself.
+#[derive(Clone, Debug, Default)]
+pub struct StampErrors {
+    /// Of each content event.
+    pub event_time: Histogram,
+    /// Of the first one: the error of TTFT.
+    pub ttft: Histogram,
+    /// Difference between neighbours: the error of ITL.
+    pub itl: Histogram,
+}
+
+impl StampErrors {
+    /// Notes an event that is `error_ns` late; the one before it in its stream was `previous`.
+    #[inline]
+    pub fn note(&mut self, error_ns: u64, previous: Option<u64>) {
+        self.event_time.record(error_ns);
+        match previous {
+            None => self.ttft.record(error_ns),
+            Some(previous) => self.itl.record(error_ns.abs_diff(previous)),
+        }
+    }
+
+    /// Adds another core's notes.
+    pub fn merge(&mut self, other: &StampErrors) {
+        self.event_time.merge(&other.event_time);
+        self.ttft.merge(&other.ttft);
+        self.itl.merge(&other.itl);
+    }
 }
 
 impl CoreRecorder {
+    /// An empty one.
+    pub fn new(check_stamps: bool) -> CoreRecorder {
+        CoreRecorder {
+            stamp_errors: check_stamps.then(Box::default),
+            ..CoreRecorder::default()
+        }
+    }
+
     /// Notes a read; `lag_ns` when the kernel stamped it, `error_ns` bounds its event times.
     #[inline]
     pub fn read(&mut self, lag_ns: Option<u64>, error_ns: u64, events: u64) {
@@ -43,5 +85,8 @@ impl CoreRecorder {
         self.reads += other.reads;
         self.reads_stamped += other.reads_stamped;
         self.events += other.events;
+        if let Some(errors) = &other.stamp_errors {
+            self.stamp_errors.get_or_insert_default().merge(errors);
+        }
     }
 }

@@ -148,6 +148,17 @@ pub struct Spread {
     pub max: u64,
 }
 
+/// Spreads of [`super::StampErrors`], in ns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct StampSpreads {
+    /// Of each content event's time.
+    pub event_time: Spread,
+    /// Of TTFT.
+    pub ttft: Spread,
+    /// Of ITL.
+    pub itl: Spread,
+}
+
 /// What the client did and added; exported under `client`.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct ClientReport {
@@ -165,6 +176,8 @@ pub struct ClientReport {
     pub send_lag: Spread,
     /// Bound on the error of event times.
     pub event_time_error: Spread,
+    /// Errors against the mock's stamps, when they were asked for.
+    pub stamp_errors: Option<StampSpreads>,
     /// Slot minus due.
     pub slot_wait: Spread,
     /// Requests per second dispatched over the measured window.

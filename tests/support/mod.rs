@@ -186,6 +186,7 @@ pub fn run(ask: &Ask) -> (Vec<Record>, Vec<CoreOutput>) {
                     api: ask.api,
                     streaming: ask.streaming,
                     raw: false,
+                    check_stamps: false,
                     requests: Arc::new(Same),
                     pace: pace.clone(),
                     seed: 1,
