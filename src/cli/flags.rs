@@ -135,7 +135,8 @@ const FLAGS: &[Flag] = &[
     flag(MACHINE, None, &["no-gpu-telemetry"], Switch, "Do not sample GPUs"),
     flag(MACHINE, None, &["no-batching"], Switch, "Wake for every read instead of in batches"),
     flag(MACHINE, None, &["check-stamps"], Switch,
-        "The server is `tokenring mock` on this machine: report how far event times are from its own"),
+        "The server is `tokenring mock` on this machine: report how far event times are from \
+         its own"),
 ];
 
 /// Flags whose comma list means a sweep with AIPerf.

@@ -43,6 +43,20 @@ pub(super) struct Line {
     serial: u64,
 }
 
+/// What the times of a read's events may be off by, in ns; `last_at` is the time of the read
+/// before it on the same connection.
+fn event_error(chunk: &Chunk, joined: bool, last_at: Ns) -> u64 {
+    if !chunk.stamped {
+        return chunk.seen.saturating_since(chunk.looked_before).0;
+    }
+    if !joined {
+        return STAMP_ERROR_NS;
+    }
+    // All that joined has come since the last look, and since this connection's last read.
+    let since = chunk.looked_before.max(last_at);
+    chunk.at.saturating_since(since).0.max(STAMP_ERROR_NS)
+}
+
 impl Core {
     pub(super) fn start(&mut self, mut record: Record) {
         let request = self.plan.requests.get(record.index);
@@ -308,16 +322,7 @@ impl Core {
                 line.segments_excess = excess;
             }
         }
-        let error = match (chunk.stamped, joined) {
-            (true, false) => STAMP_ERROR_NS,
-            // All that joined has come since the last look, and since this connection's last read.
-            (true, true) => chunk
-                .at
-                .saturating_since(chunk.looked_before.max(last_at))
-                .0
-                .max(STAMP_ERROR_NS),
-            (false, _) => chunk.seen.saturating_since(chunk.looked_before).0,
-        };
+        let error = event_error(chunk, joined, last_at);
         let lag = chunk
             .stamped
             .then(|| chunk.seen.saturating_since(chunk.at).0);
