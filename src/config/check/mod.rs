@@ -1,0 +1,265 @@
+//! From what was typed to what is run: ranges, contradictions, defaults. One file per section of
+//! `profile --help`.
+
+mod client;
+mod load;
+mod output;
+mod requests;
+mod target;
+
+use super::{Api, Config, Draft};
+use crate::base::Ns;
+use serde_json::Value;
+
+/// A setting that cannot be: names the flag and what to do.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+#[error("--{flag}: {text}")]
+pub struct ConfigError {
+    /// Flag without dashes.
+    pub flag: &'static str,
+    /// What is wrong and what to do.
+    pub text: String,
+}
+
+/// A configuration, and sentences on how it was understood.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Checked {
+    /// The settings.
+    pub config: Config,
+    /// For the reader.
+    pub notes: Vec<String>,
+}
+
+fn no<T>(flag: &'static str, text: impl Into<String>) -> Result<T, ConfigError> {
+    Err(ConfigError {
+        flag,
+        text: text.into(),
+    })
+}
+
+/// Largest count that a flag may give.
+const COUNT_MAX: i64 = i64::MAX / 4;
+/// Longest time that a flag may give: ten years.
+const SECONDS_MAX: f64 = 315_360_000.0;
+
+fn seconds(
+    flag: &'static str,
+    value: Option<f64>,
+    default: f64,
+    zero: bool,
+) -> Result<Ns, ConfigError> {
+    let value = value.unwrap_or(default);
+    let low = if zero { value >= 0.0 } else { value > 0.0 };
+    if !low || value.is_nan() || value > SECONDS_MAX {
+        let least = if zero { "0 or more" } else { "more than 0" };
+        return no(flag, format!("{value} is no time in seconds; give {least}"));
+    }
+    Ok(Ns::from_secs_f64(value))
+}
+
+fn count(
+    flag: &'static str,
+    value: Option<i64>,
+    least: i64,
+    most: i64,
+) -> Result<Option<u64>, ConfigError> {
+    match value {
+        Some(n) if n < least || n > most => {
+            no(flag, format!("{n} is out of range; give {least} to {most}"))
+        }
+        other => Ok(other.and_then(|n| u64::try_from(n).ok())),
+    }
+}
+
+impl Draft {
+    /// Checks everything; `command_line` is kept with secrets masked.
+    pub fn check(self, command_line: &str) -> Result<Checked, ConfigError> {
+        let mut notes = Vec::new();
+        let mut config = Config::default();
+        self.target(&mut config)?;
+        self.load(&mut config, &mut notes)?;
+        self.requests(&mut config, &mut notes)?;
+        self.output(&mut config, &mut notes)?;
+        self.client(&mut config)?;
+        contradictions(&config)?;
+        let secrets = super::secrets(config.api_key.as_deref(), &config.headers);
+        config.command_line = super::mask(command_line, &secrets);
+        if config.tls_insecure {
+            notes.push("--tls-insecure: certificates are not verified".into());
+        }
+        Ok(Checked { config, notes })
+    }
+}
+
+fn contradictions(config: &Config) -> Result<(), ConfigError> {
+    let needs_osl = config.osl_deterministic && config.osl.is_none();
+    if needs_osl {
+        return no(
+            "output-tokens-mean-deterministic",
+            "it needs --output-tokens-mean (--osl)",
+        );
+    }
+    if !config.demo && config.urls.is_empty() {
+        return no("url", "no target; give host:port");
+    }
+    if config.demo && config.api != Api::Chat && config.api != Api::Completions {
+        return no(
+            "demo",
+            "the demo speaks chat and completions; leave --backend out",
+        );
+    }
+    let triton = matches!(config.api, Api::TritonTensorrtllm | Api::TritonVllm);
+    if triton && config.model.is_none() {
+        return no("model", "Triton has the model in its path; give -m");
+    }
+    let tagged = [
+        "time_to_first_token",
+        "inter_token_latency",
+        "time_to_second_token",
+    ];
+    let slo = config
+        .goodput
+        .iter()
+        .find(|slo| tagged.contains(&slo.tag.as_str()));
+    if config.streaming && config.extra_inputs.get("stream") == Some(&Value::Bool(false)) {
+        return no("extra-inputs", "stream:false contradicts --streaming");
+    }
+    match slo {
+        Some(slo) if !config.streaming => no(
+            "goodput",
+            format!("{} exists with --streaming only", slo.tag),
+        ),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{Lengths, Load};
+    use serde_json::json;
+
+    fn draft(value: Value) -> Draft {
+        serde_json::from_value(value).unwrap()
+    }
+
+    fn refusal(value: Value) -> String {
+        draft(value).check("").unwrap_err().to_string()
+    }
+
+    #[test]
+    fn what_is_not_said_has_the_peers_defaults() {
+        let checked = draft(json!({})).check("tokenring profile").unwrap();
+        let config = checked.config;
+        assert_eq!(config.urls[0].origin(), "http://localhost:8000");
+        assert_eq!(config.load, Load::Concurrency(1));
+        assert_eq!(config.request_count, Some(10));
+        assert_eq!(
+            config.isl,
+            Lengths {
+                mean: 550.0,
+                stddev: 0.0
+            }
+        );
+        assert_eq!(config.request_timeout, Ns::from_ms(21_600_000));
+        let config = draft(json!({"concurrency": 64})).check("").unwrap().config;
+        assert_eq!(config.request_count, Some(128));
+        let config = draft(json!({"request_rate": 5.0}))
+            .check("")
+            .unwrap()
+            .config;
+        assert_eq!(
+            config.load,
+            Load::Poisson {
+                rate_per_s: 5.0,
+                cap: None
+            }
+        );
+    }
+
+    #[test]
+    fn each_setting_out_of_range_names_its_flag() {
+        for (value, flag) in [
+            (json!({"concurrency": 0}), "--concurrency"),
+            (json!({"request_rate": -1.0}), "--request-rate"),
+            (json!({"request_count": 0}), "--request-count"),
+            (json!({"isl": 0.0}), "--isl"),
+            (json!({"isl_stddev": -1.0}), "--isl-stddev"),
+            (json!({"osl": 0.5}), "--osl"),
+            (json!({"benchmark_duration": 0.0}), "--benchmark-duration"),
+            (
+                json!({"benchmark_grace_period": 1.0}),
+                "--benchmark-grace-period",
+            ),
+            (
+                json!({"warmup_request_count": -1}),
+                "--warmup-request-count",
+            ),
+            (
+                json!({"request_timeout_seconds": 0.0}),
+                "--request-timeout-seconds",
+            ),
+            (json!({"endpoint_type": "embeddings"}), "--endpoint-type"),
+            (
+                json!({"endpoint_type": "chat", "backend": "vllm"}),
+                "--backend",
+            ),
+            (json!({"arrival_pattern": "poisson"}), "--arrival-pattern"),
+            (json!({"url": "http://"}), "--url"),
+            (json!({"goodput": "time_to_first_token"}), "--goodput"),
+            (json!({"goodput": "time_to_first_token:100"}), "--goodput"),
+            (json!({"header": "novalue"}), "--header"),
+            (json!({"cores": "x"}), "--cores"),
+            (json!({"export_level": "x"}), "--export-level"),
+            (
+                json!({"output_tokens_mean_deterministic": true}),
+                "--output-tokens-mean",
+            ),
+            (json!({"demo": true, "url": "h"}), "--demo"),
+            (
+                json!({"profile_export_prefix": "a/b"}),
+                "--profile-export-prefix",
+            ),
+        ] {
+            let text = refusal(value.clone());
+            assert!(text.starts_with(flag), "{value}: {text}");
+        }
+    }
+
+    #[test]
+    fn extra_inputs_come_as_pairs_or_as_json() {
+        let of = |value| {
+            draft(json!({ "extra_inputs": value }))
+                .check("")
+                .unwrap()
+                .config
+        };
+        let pairs = of(json!([
+            "min_tokens:128",
+            "ignore_eos:true",
+            "stop:x",
+            "flag"
+        ]));
+        let object = of(json!({"min_tokens": 128, "ignore_eos": true, "stop": "x", "flag": true}));
+        let text = of(json!([
+            r#"{"min_tokens":128,"ignore_eos":true}"#,
+            "stop:x",
+            "flag:True"
+        ]));
+        assert_eq!(pairs.extra_inputs, object.extra_inputs);
+        assert_eq!(text.extra_inputs, object.extra_inputs);
+    }
+
+    #[test]
+    fn secrets_are_masked_in_the_command_line() {
+        let value = json!({"api_key": "sk-secret", "header": "Authorization: Bearer tok-en"});
+        let line = "tokenring profile --api-key sk-secret -H 'Authorization: Bearer tok-en'";
+        let config = draft(value).check(line).unwrap().config;
+        assert!(!config.command_line.contains("sk-secret"));
+        assert!(
+            !config.command_line.contains("tok-en"),
+            "{}",
+            config.command_line
+        );
+    }
+}

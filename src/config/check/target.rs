@@ -1,0 +1,105 @@
+//! Where requests go: API, urls, headers.
+
+use super::{ConfigError, no, seconds};
+use crate::config::draft::{Draft, Many};
+use crate::config::{Api, Config, Url, parse_url};
+
+impl Draft {
+    pub(super) fn target(&self, config: &mut Config) -> Result<(), ConfigError> {
+        config.model = self.model.clone().filter(|model| !model.is_empty());
+        config.api = api(self)?;
+        config.path = self.endpoint.clone();
+        config.streaming = self.streaming.unwrap_or(false);
+        config.urls = urls(self)?;
+        config.demo = self.demo.unwrap_or(false);
+        config.headers = headers(self)?;
+        config.api_key = self.api_key.clone().filter(|key| !key.is_empty());
+        if config
+            .api_key
+            .as_ref()
+            .is_some_and(|key| key.chars().any(char::is_control))
+        {
+            return no(
+                "api-key",
+                "it has a line end or control character; remove it",
+            );
+        }
+        config.tls_ca = self.tls_ca.clone().map(Into::into);
+        config.tls_insecure = self.tls_insecure.unwrap_or(false);
+        let wait = self.wait_for_model_timeout;
+        config.wait_for_model = seconds("wait-for-model-timeout", wait, 0.0, true)?;
+        config.preflight = !self.no_preflight.unwrap_or(false);
+        Ok(())
+    }
+}
+
+fn api(draft: &Draft) -> Result<Api, ConfigError> {
+    let triton = || match draft.backend.as_deref() {
+        None | Some("tensorrtllm") => Ok(Api::TritonTensorrtllm),
+        Some("vllm") => Ok(Api::TritonVllm),
+        Some(other) => no(
+            "backend",
+            format!("`{other}` is unknown; give tensorrtllm or vllm"),
+        ),
+    };
+    match (draft.endpoint_type.as_deref(), &draft.backend) {
+        (None, Some(_)) | (Some("generate" | "kserve" | "triton_generate"), _) => triton(),
+        (Some(kind), Some(_)) => no(
+            "backend",
+            format!("it is for Triton; leave it out with --endpoint-type {kind}"),
+        ),
+        (None | Some("chat"), None) => Ok(Api::Chat),
+        (Some("completions"), None) => Ok(Api::Completions),
+        (Some(other), None) => no(
+            "endpoint-type",
+            format!("`{other}` is not spoken yet; give chat, completions or generate"),
+        ),
+    }
+}
+
+fn urls(draft: &Draft) -> Result<Vec<Url>, ConfigError> {
+    if draft.demo.unwrap_or(false) {
+        return match draft.url {
+            Some(_) => no("demo", "it brings its own server; leave --url out"),
+            None => Ok(Vec::new()),
+        };
+    }
+    let given = draft
+        .url
+        .as_ref()
+        .map_or_else(|| vec!["localhost:8000".into()], Many::list);
+    let parse = |text: &String| match parse_url(text) {
+        Ok(url) => Ok(url),
+        Err(reason) => no("url", format!("`{text}`: {reason}")),
+    };
+    given.iter().map(parse).collect()
+}
+
+fn headers(draft: &Draft) -> Result<Vec<(String, String)>, ConfigError> {
+    let given = draft.header.as_ref().map(Many::list).unwrap_or_default();
+    let token = |b: u8| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b);
+    let split = |text: &String| match text.split_once(':') {
+        _ if text.chars().any(|c| c.is_control() && c != '\t') => no(
+            "header",
+            "a line end or control character cannot be sent; remove it",
+        ),
+        Some((name, value)) if !name.trim().is_empty() && name.trim().bytes().all(token) => {
+            let own = [
+                "content-length",
+                "host",
+                "transfer-encoding",
+                "x-request-id",
+            ];
+            let name = name.trim();
+            if own.contains(&name.to_ascii_lowercase().as_str()) {
+                return no(
+                    "header",
+                    format!("`{name}` is set by the program; leave it out"),
+                );
+            }
+            Ok((name.to_string(), value.trim().to_string()))
+        }
+        _ => no("header", "a header has the form `Name: value`"),
+    };
+    given.iter().map(split).collect()
+}
