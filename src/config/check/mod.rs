@@ -206,6 +206,11 @@ mod tests {
             ),
             (json!({"arrival_pattern": "poisson"}), "--arrival-pattern"),
             (json!({"url": "http://"}), "--url"),
+            (json!({"endpoint": "v1/a b"}), "--endpoint: a path"),
+            (
+                json!({"endpoint": "http://h/v1"}),
+                "--endpoint: it is a path",
+            ),
             (json!({"goodput": "time_to_first_token"}), "--goodput"),
             (json!({"goodput": "time_to_first_token:100"}), "--goodput"),
             (json!({"header": "novalue"}), "--header"),

@@ -8,7 +8,7 @@ impl Draft {
     pub(super) fn target(&self, config: &mut Config) -> Result<(), ConfigError> {
         config.model = self.model.clone().filter(|model| !model.is_empty());
         config.api = api(self)?;
-        config.path = self.endpoint.clone();
+        config.path = path(self)?;
         config.streaming = self.streaming.unwrap_or(false);
         config.urls = urls(self)?;
         config.demo = self.demo.unwrap_or(false);
@@ -55,6 +55,19 @@ fn api(draft: &Draft) -> Result<Api, ConfigError> {
             format!("`{other}` is not spoken yet; give chat, completions or generate"),
         ),
     }
+}
+
+fn path(draft: &Draft) -> Result<Option<String>, ConfigError> {
+    let Some(path) = draft.endpoint.as_deref().map(str::trim) else {
+        return Ok(None);
+    };
+    if path.contains("://") {
+        return no("endpoint", "it is a path only; --url has the host");
+    }
+    if path.bytes().any(|b| b <= b' ' || b == 0x7f) {
+        return no("endpoint", "a path has no spaces; write %20");
+    }
+    Ok(Some(path.to_string()))
 }
 
 fn urls(draft: &Draft) -> Result<Vec<Url>, ConfigError> {
