@@ -1,6 +1,7 @@
 //! Where requests go: API, urls, headers.
 
 use super::{ConfigError, no, seconds};
+use crate::base::{is_header_name, is_header_value};
 use crate::config::draft::{Draft, Many};
 use crate::config::{Api, Config, Url, parse_url};
 
@@ -14,11 +15,7 @@ impl Draft {
         config.demo = self.demo.unwrap_or(false);
         config.headers = headers(self)?;
         config.api_key = self.api_key.clone().filter(|key| !key.is_empty());
-        if config
-            .api_key
-            .as_ref()
-            .is_some_and(|key| key.chars().any(char::is_control))
-        {
+        if !is_header_value(self.api_key.as_deref().unwrap_or_default()) {
             return no(
                 "api-key",
                 "it has a line end or control character; remove it",
@@ -90,13 +87,12 @@ fn urls(draft: &Draft) -> Result<Vec<Url>, ConfigError> {
 
 fn headers(draft: &Draft) -> Result<Vec<(String, String)>, ConfigError> {
     let given = draft.header.as_ref().map(Many::list).unwrap_or_default();
-    let token = |b: u8| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b);
     let split = |text: &String| match text.split_once(':') {
-        _ if text.chars().any(|c| c.is_control() && c != '\t') => no(
+        _ if !is_header_value(text) => no(
             "header",
             "a line end or control character cannot be sent; remove it",
         ),
-        Some((name, value)) if !name.trim().is_empty() && name.trim().bytes().all(token) => {
+        Some((name, value)) if is_header_name(name.trim()) => {
             let own = [
                 "content-length",
                 "host",
