@@ -52,7 +52,7 @@ pub struct Draft {
     pub output_tokens_mean_deterministic: Option<bool>,
     pub use_legacy_max_tokens: Option<bool>,
     pub extra_inputs: Option<Value>,
-    pub header: Option<Many>,
+    pub header: Option<Value>,
     pub api_key: Option<String>,
     pub tokenizer: Option<String>,
     pub token_count: Option<String>,

@@ -4,6 +4,7 @@
 mod client;
 mod load;
 mod output;
+mod pairs;
 mod requests;
 mod target;
 
@@ -230,27 +231,65 @@ mod tests {
         }
     }
 
+    fn extra(value: Value) -> Value {
+        let checked = draft(json!({ "extra_inputs": value })).check("").unwrap();
+        Value::Object(checked.config.extra_inputs)
+    }
+
     #[test]
-    fn extra_inputs_come_as_pairs_or_as_json() {
+    fn extra_inputs_have_the_peers_types() {
+        let typed = [
+            ("128", json!(128)),
+            ("-1", json!(-1)),
+            ("0.5", json!(0.5)),
+            (".5", json!(0.5)),
+            ("1e-3", json!(0.001)),
+            ("007", json!("007")),
+            ("1.2.3", json!("1.2.3")),
+            ("x,y", json!("x,y")),
+            ("True", json!(true)),
+            ("None", Value::Null),
+            (r#"["a","b:c"]"#, json!(["a", "b:c"])),
+            (r#"{"type":"json_object"}"#, json!({"type": "json_object"})),
+            ("\"7\"", json!("7")),
+            ("", json!("")),
+        ];
+        for (text, value) in typed {
+            assert_eq!(extra(json!(format!("k:{text}"))), json!({ "k": value }));
+        }
+        assert_eq!(
+            extra(json!(["bare", "a:1,b:x", r#"{"a": "2"}"#])),
+            json!({"bare": null, "a": "2", "b": "x"})
+        );
+    }
+
+    #[test]
+    fn headers_come_in_every_form_and_the_last_of_a_name_wins() {
         let of = |value| {
-            draft(json!({ "extra_inputs": value }))
-                .check("")
-                .unwrap()
-                .config
+            let draft = draft(json!({ "header": value }));
+            draft.check("").map(|checked| checked.config.headers)
         };
-        let pairs = of(json!([
-            "min_tokens:128",
-            "ignore_eos:true",
-            "stop:x",
-            "flag"
-        ]));
-        let object = of(json!({"min_tokens": 128, "ignore_eos": true, "stop": "x", "flag": true}));
-        let text = of(json!([
-            r#"{"min_tokens":128,"ignore_eos":true}"#,
-            "stop:x",
-            "flag:True"
-        ]));
-        assert_eq!(pairs.extra_inputs, object.extra_inputs);
-        assert_eq!(text.extra_inputs, object.extra_inputs);
+        let expected = Ok(vec![
+            ("A".to_string(), "b".to_string()),
+            ("C".into(), "1".into()),
+        ]);
+        for given in [
+            json!(["A:b", "C: 1"]),
+            json!("A:b,C:1"),
+            json!(r#"{"A":"b","C":1}"#),
+            json!({"A": "b", "C": 1}),
+            json!(["a:x", "A: b", "C:1"]),
+        ] {
+            assert_eq!(of(given.clone()), expected, "{given}");
+        }
+        for given in [
+            "novalue",
+            "a b: c",
+            "a: b\r\nc: d",
+            r#"{"a": []}"#,
+            "Host: h",
+        ] {
+            assert!(of(json!(given)).is_err(), "{given}");
+        }
     }
 }

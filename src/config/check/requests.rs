@@ -1,5 +1,6 @@
 //! What a request holds: lengths, tokens, further members.
 
+use super::pairs::pairs;
 use super::{COUNT_MAX, ConfigError, count, no};
 use crate::config::{Config, Draft, Lengths, TokenCount, TokenizerSpec};
 use serde_json::{Map, Value};
@@ -19,7 +20,7 @@ impl Draft {
         config.osl = osl(self)?;
         config.osl_deterministic = self.output_tokens_mean_deterministic.unwrap_or(false);
         config.legacy_max_tokens = self.use_legacy_max_tokens.unwrap_or(false);
-        config.extra_inputs = extra_inputs(self.extra_inputs.as_ref())?;
+        config.extra_inputs = extra_inputs(self)?;
         config.tokenizer = match self.tokenizer.as_deref() {
             None => TokenizerSpec::ModelOrBuiltin,
             Some("builtin") => TokenizerSpec::Builtin,
@@ -73,44 +74,25 @@ fn osl(draft: &Draft) -> Result<Option<Lengths>, ConfigError> {
     }
 }
 
-/// `key:value` (several in one text by spaces are several flags already), or a JSON object.
-fn extra_inputs(given: Option<&Value>) -> Result<Map<String, Value>, ConfigError> {
-    let mut all = Map::new();
-    let texts: Vec<&Value> = match given {
-        None => Vec::new(),
-        Some(Value::Object(map)) => return Ok(map.clone()),
-        Some(Value::Array(list)) => list.iter().collect(),
-        Some(one) => vec![one],
-    };
-    for text in texts {
-        let text = text.as_str().unwrap_or_default().trim();
-        if text.starts_with('{') {
-            match serde_json::from_str::<Map<String, Value>>(text) {
-                Ok(map) => all.extend(map),
-                Err(error) => return no("extra-inputs", format!("no JSON object: {error}")),
-            }
-            continue;
-        }
-        match text.split_once(':') {
-            Some(("", _)) => return no("extra-inputs", "give key:value or a JSON object"),
-            Some((key, value)) => {
-                let value = match value {
-                    // Python's words are in use with the peers.
-                    "True" => Value::Bool(true),
-                    "False" => Value::Bool(false),
-                    "None" => Value::Null,
-                    text => serde_json::from_str(text).unwrap_or_else(|_| text.into()),
-                };
-                all.insert(key.to_string(), value);
-            }
-            // GenAI-Perf reads a bare key as true.
-            _ if !text.is_empty() => {
-                all.insert(text.trim_end_matches(':').to_string(), Value::Bool(true));
-            }
-            _ => return no("extra-inputs", "give key:value or a JSON object"),
-        }
+fn extra_inputs(draft: &Draft) -> Result<Map<String, Value>, ConfigError> {
+    let given = draft.extra_inputs.as_ref().unwrap_or(&Value::Null);
+    Ok(pairs("extra-inputs", given, value)?.into_iter().collect())
+}
+
+/// A value as typed. As with AIPerf `.5` is a number and `007` a text; JSON of any kind is itself.
+fn value(text: &str) -> Value {
+    match text.to_ascii_lowercase().as_str() {
+        "true" => return Value::Bool(true),
+        "false" => return Value::Bool(false),
+        "none" | "null" => return Value::Null,
+        _ => {}
     }
-    Ok(all)
+    let plain = text.contains('.') && text.bytes().all(|b| b"-.0123456789".contains(&b));
+    let decimal = || text.parse::<f64>().ok().filter(|_| plain);
+    serde_json::from_str(text)
+        .ok()
+        .or_else(|| decimal().map(Value::from))
+        .unwrap_or_else(|| text.into())
 }
 
 fn token_count(draft: &Draft) -> Result<TokenCount, ConfigError> {

@@ -1,9 +1,11 @@
 //! Where requests go: API, urls, headers.
 
+use super::pairs::pairs;
 use super::{ConfigError, no, seconds};
 use crate::base::{is_header_name, is_header_value};
 use crate::config::draft::{Draft, Many};
 use crate::config::{Api, Config, Url, parse_url};
+use serde_json::Value;
 
 impl Draft {
     pub(super) fn target(&self, config: &mut Config) -> Result<(), ConfigError> {
@@ -86,29 +88,35 @@ fn urls(draft: &Draft) -> Result<Vec<Url>, ConfigError> {
 }
 
 fn headers(draft: &Draft) -> Result<Vec<(String, String)>, ConfigError> {
-    let given = draft.header.as_ref().map(Many::list).unwrap_or_default();
-    let split = |text: &String| match text.split_once(':') {
-        _ if !is_header_value(text) => no(
-            "header",
-            "a line end or control character cannot be sent; remove it",
-        ),
-        Some((name, value)) if is_header_name(name.trim()) => {
-            let own = [
-                "content-length",
-                "host",
-                "transfer-encoding",
-                "x-request-id",
-            ];
-            let name = name.trim();
-            if own.contains(&name.to_ascii_lowercase().as_str()) {
-                return no(
-                    "header",
-                    format!("`{name}` is set by the program; leave it out"),
-                );
-            }
-            Ok((name.to_string(), value.trim().to_string()))
+    let own = [
+        "content-length",
+        "host",
+        "transfer-encoding",
+        "x-request-id",
+    ];
+    let mut all: Vec<(String, String)> = Vec::new();
+    let given = draft.header.as_ref().unwrap_or(&Value::Null);
+    for (name, value) in pairs("header", given, |text| text.into())? {
+        let value = match value {
+            Value::String(text) => text.trim().to_string(),
+            Value::Bool(_) | Value::Number(_) => value.to_string(),
+            _ => return no("header", "a header has the form `Name: value`"),
+        };
+        if !is_header_name(&name) || !is_header_value(&value) {
+            return no(
+                "header",
+                "its name is one word, and no line end or control character can be sent",
+            );
         }
-        _ => no("header", "a header has the form `Name: value`"),
-    };
-    given.iter().map(split).collect()
+        if own.contains(&name.to_ascii_lowercase().as_str()) {
+            return no(
+                "header",
+                format!("`{name}` is set by the program; leave it out"),
+            );
+        }
+        // The last of a name wins, as with AIPerf.
+        all.retain(|(other, _)| !other.eq_ignore_ascii_case(&name));
+        all.push((name, value));
+    }
+    Ok(all)
 }
