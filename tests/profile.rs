@@ -365,6 +365,7 @@ fn secrets_are_in_no_file_and_on_no_screen() {
     ];
     let output = run(dir.path(), &[&flags[..], &more].concat());
     code(&output, 0);
+    assert!(text(&output.stderr).contains("note: --header has an Authorization"));
     let mut all = vec![output.stdout, output.stderr];
     for entry in std::fs::read_dir(dir.path()).unwrap() {
         all.push(std::fs::read(entry.unwrap().path()).unwrap());
@@ -382,6 +383,7 @@ fn bad_input_names_its_flag_before_anything_is_sent() {
     for (flags, named) in [
         (&["--concurrency", "0"][..], "--concurrency"),
         (&["--concurrency", "1,2"], "--concurrency"),
+        (&["--model", "a", "b"], "--model"),
         (&["--request-rate", "x"], "--request-rate"),
         (&["--input-file", "x.jsonl"], "--input-file"),
         (&["--endpoint-type", "embeddings"], "--endpoint-type"),

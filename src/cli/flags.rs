@@ -51,7 +51,7 @@ const MACHINE: &str = "Client";
 #[rustfmt::skip]
 const FLAGS: &[Flag] = &[
     flag(TARGET, Some('m'), &["model",
-        "model-names"], Text, "Model name; may be left out where the server has one"),
+        "model-names"], Many, "Model name; may be left out where the server has one"),
     flag(TARGET, None, &["endpoint-type"], Text,
         "chat (default), completions, or generate (Triton)"),
     flag(TARGET, None, &["endpoint",

@@ -23,6 +23,12 @@ impl Many {
     }
 }
 
+impl From<&str> for Many {
+    fn from(one: &str) -> Many {
+        Many::One(one.into())
+    }
+}
+
 /// Every setting that a flag or a file can give; keys are the flags' names with underscores.
 #[derive(Clone, Debug, Default, Deserialize, Serialize, PartialEq)]
 #[serde(deny_unknown_fields, default)]
@@ -31,7 +37,7 @@ impl Many {
     reason = "each is documented as its flag in `cli::flags`"
 )]
 pub struct Draft {
-    pub model: Option<String>,
+    pub model: Option<Many>,
     pub endpoint_type: Option<String>,
     pub endpoint: Option<String>,
     pub backend: Option<String>,

@@ -77,7 +77,7 @@ impl Draft {
     pub fn check(self, command_line: &str) -> Result<Checked, ConfigError> {
         let mut notes = Vec::new();
         let mut config = Config::default();
-        self.target(&mut config)?;
+        self.target(&mut config, &mut notes)?;
         self.load(&mut config, &mut notes)?;
         self.requests(&mut config, &mut notes)?;
         self.output(&mut config, &mut notes)?;
@@ -205,6 +205,9 @@ mod tests {
                 "--backend",
             ),
             (json!({"arrival_pattern": "poisson"}), "--arrival-pattern"),
+            (json!({"model": "a,b"}), "--model: a run measures one"),
+            (json!({"model": ["a", "b"]}), "--model: a run measures one"),
+            (json!({"model": ""}), "--model: a name"),
             (json!({"url": "http://"}), "--url"),
             (json!({"endpoint": "v1/a b"}), "--endpoint: a path"),
             (

@@ -8,8 +8,12 @@ use crate::config::{Api, Config, Url, parse_url};
 use serde_json::Value;
 
 impl Draft {
-    pub(super) fn target(&self, config: &mut Config) -> Result<(), ConfigError> {
-        config.model = self.model.clone().filter(|model| !model.is_empty());
+    pub(super) fn target(
+        &self,
+        config: &mut Config,
+        notes: &mut Vec<String>,
+    ) -> Result<(), ConfigError> {
+        config.model = model(self)?;
         config.api = api(self)?;
         config.path = path(self)?;
         config.streaming = self.streaming.unwrap_or(false);
@@ -23,12 +27,33 @@ impl Draft {
                 "it has a line end or control character; remove it",
             );
         }
+        let authorized = |(name, _): &(String, String)| name.eq_ignore_ascii_case("authorization");
+        if config.api_key.is_some() && config.headers.iter().any(authorized) {
+            notes.push("--header has an Authorization: that is sent, not the API key".into());
+        }
         config.tls_ca = self.tls_ca.clone().map(Into::into);
         config.tls_insecure = self.tls_insecure.unwrap_or(false);
         let wait = self.wait_for_model_timeout;
         config.wait_for_model = seconds("wait-for-model-timeout", wait, 0.0, true)?;
         config.preflight = !self.no_preflight.unwrap_or(false);
         Ok(())
+    }
+}
+
+fn model(draft: &Draft) -> Result<Option<String>, ConfigError> {
+    let given = draft.model.as_ref().map(Many::list).unwrap_or_default();
+    let mut names = given.iter().flat_map(|text| text.split(',')).map(str::trim);
+    match (names.next(), names.next()) {
+        (None, _) => Ok(None),
+        (Some(""), _) => no(
+            "model",
+            "a name is missing; leave the flag out to ask the server",
+        ),
+        (Some(name), None) => Ok(Some(name.to_string())),
+        (Some(name), Some(_)) => no(
+            "model",
+            format!("a run measures one model; give `{name}` alone, and the next in its own run"),
+        ),
     }
 }
 
