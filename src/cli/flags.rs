@@ -236,11 +236,11 @@ fn scalar(name: &str, kind: Kind, text: &str) -> Result<Value, String> {
         Integer if name == "random-seed" => text
             .parse::<u64>()
             .map(Value::from)
-            .map_err(|_| bad("whole number from 0")),
+            .map_err(|_| bad("whole number from 0 in range")),
         Integer => text
             .parse::<i64>()
             .map(Value::from)
-            .map_err(|_| bad("whole number")),
+            .map_err(|_| bad("whole number in range")),
         Number => match text.parse::<f64>() {
             Ok(number) if number.is_finite() => Ok(Value::from(number)),
             _ => Err(bad("number")),

@@ -4,6 +4,10 @@ use super::{COUNT_MAX, ConfigError, count, no, seconds};
 use crate::base::limits;
 use crate::config::{Config, Draft, Load};
 use std::hash::{BuildHasher, Hasher, RandomState};
+use std::ops::RangeInclusive;
+
+/// Requests per second: from one in eleven days to more than any machine sends.
+const RATES: RangeInclusive<f64> = 1e-6..=1e7;
 
 impl Draft {
     pub(super) fn load(
@@ -77,10 +81,10 @@ fn load(draft: &Draft) -> Result<Load, ConfigError> {
         }
         return Ok(Load::Concurrency(cap.unwrap_or(1)));
     };
-    if !(rate_per_s > 0.0 && rate_per_s <= 1e7) {
+    if !RATES.contains(&rate_per_s) {
         return no(
             "request-rate",
-            format!("{rate_per_s} is out of range; more than 0 to 10000000"),
+            format!("{rate_per_s:?} is out of range; give 0.000001 to 10000000"),
         );
     }
     match draft.arrival_pattern.as_deref() {

@@ -8,7 +8,7 @@ mod pairs;
 mod requests;
 mod target;
 
-use super::{Api, Config, Draft};
+use super::{Api, Config, Cores, Draft};
 use crate::base::Ns;
 use serde_json::Value;
 
@@ -53,7 +53,10 @@ fn seconds(
     let low = if zero { value >= 0.0 } else { value > 0.0 };
     if !low || value.is_nan() || value > SECONDS_MAX {
         let least = if zero { "0 or more" } else { "more than 0" };
-        return no(flag, format!("{value} is no time in seconds; give {least}"));
+        return no(
+            flag,
+            format!("{value:?} is out of range; give {least} seconds, ten years at most"),
+        );
     }
     Ok(Ns::from_secs_f64(value))
 }
@@ -69,6 +72,14 @@ fn count(
             no(flag, format!("{n} is out of range; give {least} to {most}"))
         }
         other => Ok(other.and_then(|n| u64::try_from(n).ok())),
+    }
+}
+
+/// A text that is not empty, when given.
+fn filled(flag: &'static str, text: Option<&String>) -> Result<Option<String>, ConfigError> {
+    match text {
+        Some(text) if text.trim().is_empty() => no(flag, "it is empty; give one or leave it out"),
+        other => Ok(other.cloned()),
     }
 }
 
@@ -108,6 +119,23 @@ fn contradictions(config: &Config) -> Result<(), ConfigError> {
             "the demo speaks chat and completions; leave --backend out",
         );
     }
+    if config.tls_insecure && config.tls_ca.is_some() {
+        return no(
+            "tls-ca",
+            "--tls-insecure verifies nothing; leave one of them out",
+        );
+    }
+    let asked = match &config.cores {
+        Cores::Auto => 0,
+        Cores::Count(count) => *count,
+        Cores::List(list) => list.len(),
+    };
+    if let Some(most) = config.workers_max.filter(|&most| most < asked) {
+        return no(
+            "workers-max",
+            format!("{most} is less than the {asked} of --cores; leave one of them out"),
+        );
+    }
     let triton = matches!(config.api, Api::TritonTensorrtllm | Api::TritonVllm);
     if triton && config.model.is_none() {
         return no("model", "Triton has the model in its path; give -m");
@@ -143,8 +171,11 @@ mod tests {
         serde_json::from_value(value).unwrap()
     }
 
-    fn refusal(value: Value) -> String {
-        draft(value).check("").unwrap_err().to_string()
+    fn are_refused<const N: usize>(settings: [(Value, &str); N]) {
+        for (value, message) in settings {
+            let text = draft(value.clone()).check("").unwrap_err().to_string();
+            assert!(text.starts_with(message), "{value}: {text}");
+        }
     }
 
     #[test]
@@ -178,18 +209,25 @@ mod tests {
     }
 
     #[test]
-    fn each_setting_out_of_range_names_its_flag() {
-        for (value, flag) in [
+    fn what_is_out_of_range_is_refused_as_it_was_typed() {
+        are_refused([
             (json!({"concurrency": 0}), "--concurrency"),
-            (json!({"request_rate": -1.0}), "--request-rate"),
+            (json!({"concurrency": 1_000_001}), "--concurrency"),
+            (json!({"request_rate": -1.0}), "--request-rate: -1.0 is"),
+            (json!({"request_rate": 1e-300}), "--request-rate: 1e-300 is"),
+            (json!({"request_rate": 1e300}), "--request-rate: 1e300 is"),
             (json!({"request_count": 0}), "--request-count"),
+            (json!({"request_count": i64::MAX}), "--request-count"),
             (json!({"isl": 0.0}), "--isl"),
+            (json!({"isl": 1e300}), "--isl: 1e300 is"),
             (json!({"isl_stddev": -1.0}), "--isl-stddev"),
             (json!({"osl": 0.5}), "--osl"),
+            (json!({"osl": 9.0, "osl_stddev": -1.0}), "--osl-stddev"),
             (json!({"benchmark_duration": 0.0}), "--benchmark-duration"),
+            (json!({"benchmark_duration": -1.0}), "--benchmark-duration"),
             (
-                json!({"benchmark_grace_period": 1.0}),
-                "--benchmark-grace-period",
+                json!({"benchmark_duration": 1e300}),
+                "--benchmark-duration: 1e300 is",
             ),
             (
                 json!({"warmup_request_count": -1}),
@@ -198,6 +236,22 @@ mod tests {
             (
                 json!({"request_timeout_seconds": 0.0}),
                 "--request-timeout-seconds",
+            ),
+        ]);
+    }
+
+    #[test]
+    fn what_is_empty_unknown_or_contradicts_names_its_flag() {
+        are_refused([
+            (json!({"artifact_dir": ""}), "--artifact-dir"),
+            (json!({"tls_ca": "x", "tls_insecure": true}), "--tls-ca"),
+            (json!({"tls_ca": ""}), "--tls-ca"),
+            (json!({"tokenizer": ""}), "--tokenizer"),
+            (json!({"cores": "2,4-7", "workers_max": 4}), "--workers-max"),
+            (json!({"cores": "5", "workers_max": 4}), "--workers-max"),
+            (
+                json!({"benchmark_grace_period": 1.0}),
+                "--benchmark-grace-period",
             ),
             (json!({"endpoint_type": "embeddings"}), "--endpoint-type"),
             (
@@ -228,9 +282,14 @@ mod tests {
                 json!({"profile_export_prefix": "a/b"}),
                 "--profile-export-prefix",
             ),
-        ] {
-            let text = refusal(value.clone());
-            assert!(text.starts_with(flag), "{value}: {text}");
+        ]);
+    }
+
+    #[test]
+    fn workers_max_caps_auto_and_agrees_with_enough_cores() {
+        for cores in ["auto", "4", "2,4-6"] {
+            let checked = draft(json!({"cores": cores, "workers_max": 4})).check("");
+            assert_eq!(checked.unwrap().config.workers_max, Some(4));
         }
     }
 

@@ -1,6 +1,6 @@
 //! What is written and shown.
 
-use super::{ConfigError, no};
+use super::{ConfigError, filled, no};
 use crate::config::draft::{Draft, Many};
 use crate::config::{Config, ExportLevel, Slo, Ui};
 
@@ -11,7 +11,7 @@ impl Draft {
         notes: &mut Vec<String>,
     ) -> Result<(), ConfigError> {
         config.goodput = goodput(self.goodput.as_ref())?;
-        config.artifact_dir = self.artifact_dir.clone().map(Into::into);
+        config.artifact_dir = filled("artifact-dir", self.artifact_dir.as_ref())?.map(Into::into);
         config.export_prefix = prefix(self)?;
         config.export_level = export_level(self)?;
         config.overwrite = self.overwrite.unwrap_or(false);

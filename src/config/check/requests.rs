@@ -1,7 +1,7 @@
 //! What a request holds: lengths, tokens, further members.
 
 use super::pairs::pairs;
-use super::{COUNT_MAX, ConfigError, count, no};
+use super::{COUNT_MAX, ConfigError, count, filled, no};
 use crate::config::{Config, Draft, Lengths, TokenCount, TokenizerSpec};
 use serde_json::{Map, Value};
 
@@ -21,7 +21,7 @@ impl Draft {
         config.osl_deterministic = self.output_tokens_mean_deterministic.unwrap_or(false);
         config.legacy_max_tokens = self.use_legacy_max_tokens.unwrap_or(false);
         config.extra_inputs = extra_inputs(self)?;
-        config.tokenizer = match self.tokenizer.as_deref() {
+        config.tokenizer = match filled("tokenizer", self.tokenizer.as_ref())?.as_deref() {
             None => TokenizerSpec::ModelOrBuiltin,
             Some("builtin") => TokenizerSpec::Builtin,
             Some(path) => TokenizerSpec::Path(path.into()),
@@ -54,13 +54,13 @@ fn lengths(
     if !(1.0..=10_000_000.0).contains(&mean) {
         return no(
             flag,
-            format!("{mean} is out of range; give 1 to 10000000 tokens"),
+            format!("{mean:?} is out of range; give 1 to 10000000 tokens"),
         );
     }
     if !(0.0..=10_000_000.0).contains(&stddev) {
         return no(
             stddev_flag,
-            format!("{stddev} is out of range; give 0 or more"),
+            format!("{stddev:?} is out of range; give 0 to 10000000"),
         );
     }
     Ok(Lengths { mean, stddev })

@@ -1,7 +1,7 @@
 //! Where requests go: API, urls, headers.
 
 use super::pairs::pairs;
-use super::{ConfigError, no, seconds};
+use super::{ConfigError, filled, no, seconds};
 use crate::base::{is_header_name, is_header_value};
 use crate::config::draft::{Draft, Many};
 use crate::config::{Api, Config, Url, parse_url};
@@ -31,7 +31,7 @@ impl Draft {
         if config.api_key.is_some() && config.headers.iter().any(authorized) {
             notes.push("--header has an Authorization: that is sent, not the API key".into());
         }
-        config.tls_ca = self.tls_ca.clone().map(Into::into);
+        config.tls_ca = filled("tls-ca", self.tls_ca.as_ref())?.map(Into::into);
         config.tls_insecure = self.tls_insecure.unwrap_or(false);
         let wait = self.wait_for_model_timeout;
         config.wait_for_model = seconds("wait-for-model-timeout", wait, 0.0, true)?;
