@@ -1,6 +1,6 @@
 //! How many requests, when, and for how long.
 
-use super::{COUNT_MAX, ConfigError, count, no, seconds};
+use super::{COUNT_MAX, ConfigError, SECONDS_MAX, count, no, seconds};
 use crate::base::limits;
 use crate::config::{Config, Draft, Load};
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -55,6 +55,7 @@ impl Draft {
             COUNT_MAX,
         )?;
         config.warmup_count = warmup.unwrap_or(0);
+        due_times_fit(config)?;
         let limit = self.request_timeout_seconds;
         config.request_timeout = seconds("request-timeout-seconds", limit, 21_600.0, false)?;
         let limit = self.connect_timeout_seconds;
@@ -99,4 +100,34 @@ fn load(draft: &Draft) -> Result<Load, ConfigError> {
             format!("`{other}` is unknown; poisson or constant"),
         ),
     }
+}
+
+/// Due times are all computed before the start: they must fit memory and the clock.
+#[expect(clippy::cast_precision_loss, reason = "an estimate against a limit")]
+fn due_times_fit(config: &Config) -> Result<(), ConfigError> {
+    let (Load::Constant { rate_per_s, .. } | Load::Poisson { rate_per_s, .. }) = config.load else {
+        return Ok(());
+    };
+    let by_count = config.request_count.map_or(f64::MAX, |n| n as f64);
+    let by_time = config
+        .duration
+        .map_or(f64::MAX, |d| d.as_secs() * rate_per_s);
+    let planned = by_count.min(by_time) + config.warmup_count as f64;
+    if planned > limits::DUE_TIMES_MAX as f64 {
+        return no(
+            "request-rate",
+            format!(
+                "{planned:.0} requests are planned, the most is {}; shorten the run or lower the \
+                 rate",
+                limits::DUE_TIMES_MAX
+            ),
+        );
+    }
+    if planned / rate_per_s > SECONDS_MAX {
+        return no(
+            "request-rate",
+            "the run would last over ten years; give more, or fewer requests",
+        );
+    }
+    Ok(())
 }

@@ -241,6 +241,33 @@ mod tests {
     }
 
     #[test]
+    fn a_plan_of_more_requests_than_fit_is_refused_before_it_is_made() {
+        let planned = "--request-rate: 60000000 requests";
+        are_refused([
+            (
+                json!({"request_rate": 1e6, "benchmark_duration": 60}),
+                planned,
+            ),
+            (
+                json!({"request_rate": 1.0, "request_count": 60_000_000}),
+                planned,
+            ),
+            (
+                json!({"request_rate": 1.0, "warmup_request_count": 59_999_990}),
+                planned,
+            ),
+            (
+                json!({"request_rate": 1e-6, "request_count": 1_000}),
+                "--request-rate: the run would last",
+            ),
+        ]);
+        let short = json!({
+            "request_rate": 1e6, "benchmark_duration": 60, "request_count": 1_000
+        });
+        assert!(draft(short).check("").is_ok());
+    }
+
+    #[test]
     fn what_is_empty_unknown_or_contradicts_names_its_flag() {
         are_refused([
             (json!({"artifact_dir": ""}), "--artifact-dir"),
