@@ -433,6 +433,33 @@ fn bad_input_names_its_flag_before_anything_is_sent() {
 }
 
 #[test]
+fn a_file_sets_what_flags_do_not_take_back() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("a.yaml");
+    let keys = "model-names: m\nstreaming: true\noutput_tokens_mean: 9\nconcurrency: 3\n";
+    std::fs::write(&file, keys).unwrap();
+    let file = file.to_str().unwrap();
+    let flags = [
+        "--config",
+        file,
+        "--dry-run",
+        "--no-streaming",
+        "--concurrency",
+        "2",
+    ];
+    let output = run(&dir.path().join("run"), &flags);
+    code(&output, 0);
+    let plan = text(&output.stdout);
+    for part in [
+        r#""stream":false"#,
+        r#""max_completion_tokens":9"#,
+        "2 in flight",
+    ] {
+        assert!(plan.contains(part), "{plan}");
+    }
+}
+
+#[test]
 fn a_dry_run_prints_the_request_and_sends_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("run");

@@ -1,6 +1,8 @@
-//! The flags of `profile` as data: names of both peers, kind, help. A flag's key in a
-//! configuration file is its first name with underscores.
+//! The flags of `profile` as data: names of both peers, kind, help. A flag's names are also its
+//! keys in a configuration file.
 
+use super::refused;
+use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use serde_json::{Map, Value};
 
@@ -125,7 +127,8 @@ const FLAGS: &[Flag] = &[
         "Replace an earlier run instead of moving it aside"),
     flag(OUTPUT, None, &["ui",
         "ui-type"], Text, "simple or none [default: by terminal or pipe]"),
-    flag(OUTPUT, Some('v'), &["verbose"], Switch, "Say more on stderr"),
+    flag(OUTPUT, Some('v'), &["verbose",
+        "extra-verbose"], Switch, "Say more on stderr"),
     flag(OUTPUT, None, &["dry-run"], Switch,
         "Print the plan, one exact request and its curl line; send nothing"),
     flag(OUTPUT, None, &["allow-invalid"], Switch, "Exit 0 although the verdict is INVALID"),
@@ -151,14 +154,13 @@ pub fn command() -> Command {
                 .long("config")
                 .short('f')
                 .value_name("FILE")
-                .help("YAML or TOML file; keys are the flags' first names with underscores"),
+                .help("YAML or TOML file; its keys are the flags' names, and flags win"),
         )
         // Known to the peers, and already so here.
         .arg(
-            Arg::new("gpu-telemetry")
-                .long("gpu-telemetry")
+            negative("gpu-telemetry")
                 .num_args(0..)
-                .hide(true),
+                .action(ArgAction::Set),
         )
         .arg(
             Arg::new("no-server-metrics")
@@ -169,12 +171,6 @@ pub fn command() -> Command {
         .arg(
             Arg::new("generate-plots")
                 .long("generate-plots")
-                .action(ArgAction::SetTrue)
-                .hide(true),
-        )
-        .arg(
-            Arg::new("extra-verbose")
-                .long("extra-verbose")
                 .action(ArgAction::SetTrue)
                 .hide(true),
         );
@@ -188,8 +184,13 @@ pub fn command() -> Command {
             arg = arg.short(short);
         }
         arg = match flag.kind {
-            // Counted, so that `-vv` is no error.
-            Switch => arg.action(ArgAction::Count),
+            Switch => {
+                let negative = negative(&opposite(flag.names[0]));
+                if negative.get_id() != "gpu-telemetry" {
+                    command = command.arg(negative);
+                }
+                switch(arg)
+            }
             Many => arg
                 .action(ArgAction::Append)
                 .num_args(1..)
@@ -202,13 +203,52 @@ pub fn command() -> Command {
     command
 }
 
+/// The switch that takes back `name`, as AIPerf has them.
+fn opposite(name: &str) -> String {
+    name.strip_prefix("no-")
+        .map_or_else(|| format!("no-{name}"), String::from)
+}
+
+/// A hidden switch: the one that takes a listed one back.
+fn negative(name: &str) -> Arg {
+    switch(Arg::new(name.to_string()).long(name.to_string()).hide(true))
+}
+
+/// Of a switch and its opposite the last counts; `-vv` is no error.
+fn switch(arg: Arg) -> Arg {
+    let name = arg.get_id().to_string();
+    arg.action(ArgAction::SetTrue)
+        .overrides_with_all([opposite(&name), name])
+}
+
+/// The key of a setting in a file, by any of its flag's names, with dashes or underscores. Errors
+/// say why there is none.
+pub fn key(name: &str) -> Result<String, String> {
+    let dashed = name.replace('_', "-");
+    let names = || FLAGS.iter().flat_map(|flag| flag.names);
+    if let Some(flag) = FLAGS.iter().find(|flag| flag.names.contains(&&*dashed)) {
+        return Ok(flag.names[0].replace('-', "_"));
+    }
+    if let Some(reason) = refused::reason(&dashed) {
+        return Err(reason.into());
+    }
+    let likeness = |name: &&&str| strsim::jaro(&dashed, name);
+    let nearest = names().max_by(|a, b| likeness(a).total_cmp(&likeness(b)));
+    Err(match nearest.filter(|name| likeness(name) > 0.7) {
+        Some(name) => format!("no such setting; `{}` is one", name.replace('-', "_")),
+        None => "no such setting; keys are the flags' names".into(),
+    })
+}
+
 /// What was typed, as a configuration file would say it. Errors name the flag.
 pub fn settings(matches: &ArgMatches) -> Result<Map<String, Value>, String> {
+    let typed = |name: &str| matches.value_source(name) == Some(ValueSource::CommandLine);
     let mut all = Map::new();
     for flag in FLAGS {
         let name = flag.names[0];
         let value = match flag.kind {
-            Switch if matches.get_count(name) > 0 => Some(Value::Bool(true)),
+            Switch if typed(name) => Some(Value::Bool(true)),
+            Switch if typed(&opposite(name)) => Some(Value::Bool(false)),
             Switch => None,
             Many => matches
                 .get_many::<String>(name)
@@ -246,5 +286,71 @@ fn scalar(name: &str, kind: Kind, text: &str) -> Result<Value, String> {
             _ => Err(bad("number")),
         },
         _ => Ok(text.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn typed(flags: &[&str]) -> Value {
+        let args = ["profile"].iter().chain(flags);
+        settings(&command().get_matches_from(args)).unwrap().into()
+    }
+
+    #[test]
+    fn every_flag_is_a_key_of_the_draft() {
+        for flag in FLAGS {
+            let value = match flag.kind {
+                Switch => json!(true),
+                Text | Many => json!("x"),
+                Integer | Number => json!(1),
+            };
+            let key = key(flag.names[0]).unwrap();
+            let draft = serde_json::from_value::<crate::config::Draft>(json!({ key: value }));
+            assert!(draft.is_ok(), "{}: {draft:?}", flag.names[0]);
+        }
+    }
+
+    #[test]
+    fn a_switch_can_be_taken_back_and_the_last_counts() {
+        assert_eq!(
+            typed(&["-vv", "--streaming"]),
+            json!({"streaming": true, "verbose": true})
+        );
+        assert_eq!(
+            typed(&["--streaming", "--no-streaming"]),
+            json!({"streaming": false})
+        );
+        assert_eq!(
+            typed(&["--no-streaming", "--streaming"]),
+            json!({"streaming": true})
+        );
+        assert_eq!(typed(&["--batching"]), json!({"no_batching": false}));
+        assert_eq!(
+            typed(&["--no-gpu-telemetry"]),
+            json!({"no_gpu_telemetry": true})
+        );
+        for values in [
+            &["--gpu-telemetry"][..],
+            &["--gpu-telemetry", "h:9400", "i:9400"],
+        ] {
+            assert_eq!(typed(values), json!({"no_gpu_telemetry": false}));
+        }
+    }
+
+    #[test]
+    fn a_setting_has_a_key_under_each_of_its_names() {
+        for name in [
+            "synthetic_input_tokens_mean",
+            "synthetic-input-tokens-mean",
+            "isl",
+        ] {
+            assert_eq!(key(name), Ok("isl".into()));
+        }
+        assert!(key("concurency").unwrap_err().contains("`concurrency`"));
+        assert!(key("input_file").unwrap_err().contains("later version"));
+        assert!(key("zzz").unwrap_err().contains("no such setting"));
     }
 }
