@@ -2,7 +2,8 @@
 
 use assert_cmd::cargo::cargo_bin;
 use serde_json::Value;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 
@@ -34,6 +35,19 @@ impl Mock {
             .unwrap();
         let url = line.trim().rsplit("//").next().unwrap().to_string();
         Mock { child, url }
+    }
+
+    /// Events sent so far.
+    fn events(&self) -> u64 {
+        let mut socket = TcpStream::connect(&self.url).unwrap();
+        let request = b"GET /stats HTTP/1.1\r\nHost: m\r\nConnection: close\r\n\r\n";
+        socket.write_all(request).unwrap();
+        let mut answer = String::new();
+        socket.read_to_string(&mut answer).unwrap();
+        let body = answer.split("\r\n\r\n").nth(1).unwrap();
+        serde_json::from_str::<Value>(body).unwrap()["events"]
+            .as_u64()
+            .unwrap()
     }
 }
 
@@ -325,8 +339,11 @@ fn ctrl_c_drains_writes_and_exits_130() {
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-        // Long enough for a debug build to have begun and to have some requests done.
-        std::thread::sleep(std::time::Duration::from_millis(2_500));
+        // The run has begun, and some of its requests are done.
+        let enough = mock.events() + 100;
+        while mock.events() < enough {
+            std::thread::sleep(std::time::Duration::from_millis(50));
+        }
         let pid = child.id().to_string();
         assert!(
             Command::new("kill")
