@@ -293,7 +293,7 @@ mod tests {
             (json!({"endpoint": "v1/a b"}), "--endpoint: a path"),
             (
                 json!({"endpoint": "http://h/v1"}),
-                "--endpoint: it is a path",
+                "--endpoint: give a path",
             ),
             (json!({"goodput": "time_to_first_token"}), "--goodput"),
             (json!({"goodput": "time_to_first_token:100"}), "--goodput"),

@@ -86,7 +86,7 @@ fn path(draft: &Draft) -> Result<Option<String>, ConfigError> {
         return Ok(None);
     };
     if path.contains("://") {
-        return no("endpoint", "it is a path only; --url has the host");
+        return no("endpoint", "give a path only; --url has the host");
     }
     if path.bytes().any(|b| b <= b' ' || b == 0x7f) {
         return no("endpoint", "a path has no spaces; write %20");
