@@ -2,7 +2,8 @@
 
 use assert_cmd::cargo::cargo_bin;
 use serde_json::Value;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 
@@ -34,6 +35,19 @@ impl Mock {
             .unwrap();
         let url = line.trim().rsplit("//").next().unwrap().to_string();
         Mock { child, url }
+    }
+
+    /// Events sent so far.
+    fn events(&self) -> u64 {
+        let mut socket = TcpStream::connect(&self.url).unwrap();
+        let request = b"GET /stats HTTP/1.1\r\nHost: m\r\nConnection: close\r\n\r\n";
+        socket.write_all(request).unwrap();
+        let mut answer = String::new();
+        socket.read_to_string(&mut answer).unwrap();
+        let body = answer.split("\r\n\r\n").nth(1).unwrap();
+        serde_json::from_str::<Value>(body).unwrap()["events"]
+            .as_u64()
+            .unwrap()
     }
 }
 
@@ -325,8 +339,11 @@ fn ctrl_c_drains_writes_and_exits_130() {
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-        // Long enough for a debug build to have begun and to have some requests done.
-        std::thread::sleep(std::time::Duration::from_millis(2_500));
+        // The run has begun, and some of its requests are done.
+        let enough = mock.events() + 100;
+        while mock.events() < enough {
+            std::thread::sleep(std::time::Duration::from_millis(50));
+        }
         let pid = child.id().to_string();
         assert!(
             Command::new("kill")
@@ -365,6 +382,7 @@ fn secrets_are_in_no_file_and_on_no_screen() {
     ];
     let output = run(dir.path(), &[&flags[..], &more].concat());
     code(&output, 0);
+    assert!(text(&output.stderr).contains("note: --header has an Authorization"));
     let mut all = vec![output.stdout, output.stderr];
     for entry in std::fs::read_dir(dir.path()).unwrap() {
         all.push(std::fs::read(entry.unwrap().path()).unwrap());
@@ -382,6 +400,18 @@ fn bad_input_names_its_flag_before_anything_is_sent() {
     for (flags, named) in [
         (&["--concurrency", "0"][..], "--concurrency"),
         (&["--concurrency", "1,2"], "--concurrency"),
+        (&["--model", "a", "b"], "--model"),
+        (&["--request-rate", "nan"], "--request-rate"),
+        (&["--request-rate", "inf"], "--request-rate"),
+        (&["--request-rate", "1e-300"], "--request-rate"),
+        (
+            &["--request-count", "99999999999999999999"],
+            "--request-count",
+        ),
+        (&["--benchmark-duration", "-1"], "--benchmark-duration"),
+        (&["--osl", "0"], "--osl"),
+        (&["--isl-stddev", "-1"], "--isl-stddev"),
+        (&["--artifact-dir", ""], "--artifact-dir"),
         (&["--request-rate", "x"], "--request-rate"),
         (&["--input-file", "x.jsonl"], "--input-file"),
         (&["--endpoint-type", "embeddings"], "--endpoint-type"),
@@ -416,6 +446,33 @@ fn bad_input_names_its_flag_before_anything_is_sent() {
             1,
             "{flags:?} left files"
         );
+    }
+}
+
+#[test]
+fn a_file_sets_what_flags_do_not_take_back() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("a.yaml");
+    let keys = "model-names: m\nstreaming: true\noutput_tokens_mean: 9\nconcurrency: 3\n";
+    std::fs::write(&file, keys).unwrap();
+    let file = file.to_str().unwrap();
+    let flags = [
+        "--config",
+        file,
+        "--dry-run",
+        "--no-streaming",
+        "--concurrency",
+        "2",
+    ];
+    let output = run(&dir.path().join("run"), &flags);
+    code(&output, 0);
+    let plan = text(&output.stdout);
+    for part in [
+        r#""stream":false"#,
+        r#""max_completion_tokens":9"#,
+        "2 in flight",
+    ] {
+        assert!(plan.contains(part), "{plan}");
     }
 }
 

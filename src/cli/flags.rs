@@ -1,18 +1,20 @@
-//! The flags of `profile` as data: names of both peers, kind, help. A flag's key in a
-//! configuration file is its first name with underscores.
+//! The flags of `profile` as data: names of both peers, kind, help. A flag's names are also its
+//! keys in a configuration file.
 
+use super::refused;
+use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use serde_json::{Map, Value};
 
-/// What a flag takes.
+/// What a flag takes, and its name in the help.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Switch,
-    Text,
+    Text(&'static str),
     Integer,
-    Number,
+    Number(&'static str),
     /// Several values, several times.
-    Many,
+    Many(&'static str),
 }
 
 struct Flag {
@@ -51,88 +53,104 @@ const MACHINE: &str = "Client";
 #[rustfmt::skip]
 const FLAGS: &[Flag] = &[
     flag(TARGET, Some('m'), &["model",
-        "model-names"], Text, "Model name; may be left out where the server has one"),
-    flag(TARGET, None, &["endpoint-type"], Text,
-        "chat (default), completions, or generate (Triton)"),
+        "model-names"], Many("NAME"), "Model, one a run; may be left out where the server has only \
+        one"),
+    flag(TARGET, Some('u'), &["url"], Many("URL"),
+        "host:port, with or without scheme, path and query; several take turns \
+        [default: localhost:8000]"),
+    flag(TARGET, None, &["endpoint-type"], Text("TYPE"),
+        "chat, completions, or generate (Triton) [default: chat]"),
+    flag(TARGET, None, &["backend"], Text("NAME"),
+        "tensorrtllm or vllm behind Triton; without --endpoint-type it means generate \
+        [default: tensorrtllm]"),
     flag(TARGET, None, &["endpoint",
-        "custom-endpoint"], Text, "Path in place of the endpoint type's own"),
-    flag(TARGET, None, &["backend"], Text,
-        "Triton's backend: tensorrtllm or vllm; without --endpoint-type it means generate"),
-    flag(TARGET, Some('u'), &["url"], Many,
-        "host:port, with or without scheme, path, query; several are dealt round robin \
-         [default: localhost:8000]"),
-    flag(TARGET, None, &["demo"], Switch, "Start the bundled mock server and profile that"),
-    flag(TARGET, None, &["streaming"], Switch, "Ask for a stream of events"),
-    flag(TARGET, Some('H'), &["header"], Many, "Header `Name: value` of every request"),
-    flag(TARGET, None, &["api-key"], Text,
-        "Key sent as bearer token [env: OPENAI_API_KEY]; masked in every output"),
-    flag(TARGET, None, &["tls-ca"], Text, "PEM file of further root certificates"),
+        "custom-endpoint"], Text("PATH"), "Path in place of the endpoint type's own"),
+    flag(TARGET, None, &["streaming"], Switch,
+        "Ask for a stream of events, and measure the time to the first token and between tokens"),
+    flag(TARGET, Some('H'), &["header"], Many("HEADER"),
+        "`Name: value`, one or several, or a JSON object; sent with every request"),
+    flag(TARGET, None, &["api-key"], Text("KEY"),
+        "Sent as bearer token, masked in every output [env: OPENAI_API_KEY]"),
+    flag(TARGET, None, &["tls-ca"], Text("FILE"), "PEM file of further root certificates"),
     flag(TARGET, None, &["tls-insecure"], Switch, "Do not verify certificates"),
-    flag(TARGET, None, &["wait-for-model-timeout"], Number,
-        "Wait so many seconds for the model to answer before the run [default: 0]"),
+    flag(TARGET, None, &["demo"], Switch, "Start the bundled mock server and measure that"),
+    flag(TARGET, None, &["wait-for-model-timeout"], Number("SECONDS"),
+        "Wait up to this long for the model to answer before the run [default: 0]"),
     flag(TARGET, None, &["no-preflight"], Switch, "Send no probe before the run"),
     flag(LOAD, None, &["concurrency"], Integer,
-        "Requests in flight; with a rate, the cap on them [default: 1]"),
-    flag(LOAD, None, &["request-rate"], Number, "Requests per second, open loop"),
+        "Requests in flight; with a rate, the most of them [default: 1; with a rate, no limit]"),
+    flag(LOAD, None, &["request-rate"], Number("N"),
+        "Requests per second, whether answers keep up or not"),
     flag(LOAD, None, &["arrival-pattern",
-        "request-rate-mode"], Text, "poisson (default) or constant"),
+        "request-rate-mode"], Text("LAW"), "Gaps of the rate: poisson or constant \
+        [default: poisson]"),
     flag(LOAD, None, &["request-count",
-        "num-requests"], Integer, "Measured requests [default: max(10, 2 x concurrency)]"),
-    flag(LOAD, None, &["benchmark-duration"], Number, "Stop sending after so many seconds"),
-    flag(LOAD, None, &["benchmark-grace-period"], Number,
-        "Then wait so many seconds for what is in flight [default: 30]"),
+        "num-requests"], Integer, "Measured requests [default: max(10, 2 x concurrency); with a \
+        duration, no limit]"),
+    flag(LOAD, None, &["benchmark-duration"], Number("SECONDS"), "Stop sending after this time"),
+    flag(LOAD, None, &["benchmark-grace-period"], Number("SECONDS"),
+        "Then wait up to this long for what is in flight [default: 30]"),
     flag(LOAD, None, &["warmup-request-count",
         "num-warmup-requests"], Integer, "Requests before the measurement [default: 0]"),
-    flag(LOAD, None, &["request-timeout-seconds"], Number,
+    flag(LOAD, None, &["request-timeout-seconds"], Number("SECONDS"),
         "Limit on a whole request [default: 21600]"),
-    flag(LOAD, None, &["connect-timeout-seconds"], Number, "Limit on connecting [default: 30]"),
+    flag(LOAD, None, &["connect-timeout-seconds"], Number("SECONDS"),
+        "Limit on connecting, TLS included [default: 30]"),
     flag(LOAD, None, &["random-seed"], Integer,
-        "Seed of lengths, prompts and arrivals [default: random, printed]"),
+        "Seed of lengths, prompts and arrivals [default: random, and recorded]"),
     flag(INPUT, None, &["isl",
-        "synthetic-input-tokens-mean", "prompt-input-tokens-mean"], Number, "Mean tokens of a \
-         prompt [default: 550]"),
+        "synthetic-input-tokens-mean", "prompt-input-tokens-mean"], Number("TOKENS"),
+        "Length of prompts, mean [default: 550]"),
     flag(INPUT, None, &["isl-stddev",
-        "synthetic-input-tokens-stddev", "prompt-input-tokens-stddev"], Number, "Its standard \
-         deviation [default: 0]"),
+        "synthetic-input-tokens-stddev", "prompt-input-tokens-stddev"], Number("TOKENS"),
+        "Length of prompts, standard deviation [default: 0]"),
     flag(INPUT, None, &["osl",
-        "output-tokens-mean", "prompt-output-tokens-mean"], Number, "Mean of the longest \
-         answer, in tokens"),
+        "output-tokens-mean", "prompt-output-tokens-mean"], Number("TOKENS"),
+        "Most tokens of an answer, mean [default: the server decides]"),
     flag(INPUT, None, &["osl-stddev",
-        "output-tokens-stddev", "prompt-output-tokens-stddev"], Number, "Its standard \
-         deviation [default: 0]"),
+        "output-tokens-stddev", "prompt-output-tokens-stddev"], Number("TOKENS"),
+        "Most tokens of an answer, standard deviation [default: 0]"),
     flag(INPUT, None, &["output-tokens-mean-deterministic"], Switch,
-        "Fix the length of answers (ignore_eos and min_tokens; min_length on Triton)"),
+        "Have answers that long exactly (ignore_eos and min_tokens; min_length on Triton)"),
     flag(INPUT, None, &["use-legacy-max-tokens"], Switch,
         "Send max_tokens in place of max_completion_tokens"),
-    flag(INPUT, None, &["extra-inputs"], Many,
-        "Further members of every payload: key:value, or a JSON object; null removes one"),
+    flag(INPUT, None, &["extra-inputs"], Many("INPUT"),
+        "`key:value`, one or several, or a JSON object, for the body of every request; null \
+        leaves a key out"),
     flag(INPUT, None, &["num-dataset-entries",
-        "num-prompts"], Integer, "Distinct prompts, reused in order [default: one per \
-         request]"),
-    flag(INPUT, None, &["tokenizer"], Text,
-        "Folder or file with tokenizer.json, or builtin (o200k)"),
-    flag(INPUT, None, &["token-count"], Text,
-        "auto (the server's usage, else ours), server, client"),
+        "num-prompts"], Integer, "Different prompts, reused in order [default: a new one for each \
+        request]"),
+    flag(INPUT, None, &["tokenizer"], Text("PATH"),
+        "Folder or file with tokenizer.json, or builtin (o200k) [default: the model's own where \
+        it is on this machine, else builtin]"),
+    flag(INPUT, None, &["token-count"], Text("WHOSE"),
+        "server (its usage), client (our tokenizer), or auto: server, else client [default: auto]"),
     flag(INPUT, None, &["use-server-token-count"], Switch, "The same as --token-count server"),
-    flag(OUTPUT, Some('g'), &["goodput"], Many, "Service levels `tag:limit`, in display units"),
+    flag(OUTPUT, Some('g'), &["goodput"], Many("TAG:LIMIT"),
+        "Service levels, as in time_to_first_token:100, in the unit of the report"),
     flag(OUTPUT, None, &["artifact-dir",
-        "output-artifact-dir"], Text, "Folder of the run's files [default: artifacts/<name>]"),
+        "output-artifact-dir"], Text("DIR"), "Folder of the run's files [default: artifacts/, and \
+        a name by model and load]"),
     flag(OUTPUT, None, &["profile-export-prefix",
-        "profile-export-file"], Text, "Name of the exported files"),
+        "profile-export-file"], Text("NAME"), "Beginning of the files' names \
+        [default: profile_export]"),
     flag(OUTPUT, None, &["export-level",
-        "profile-export-level"], Text, "summary, records (default) or raw"),
+        "profile-export-level"], Text("LEVEL"), "summary, records (and a line per request) or raw \
+        (and every event) [default: records]"),
     flag(OUTPUT, None, &["overwrite"], Switch,
         "Replace an earlier run instead of moving it aside"),
     flag(OUTPUT, None, &["ui",
-        "ui-type"], Text, "simple or none [default: by terminal or pipe]"),
-    flag(OUTPUT, Some('v'), &["verbose"], Switch, "Say more on stderr"),
+        "ui-type"], Text("KIND"), "simple or none [default: simple in a terminal, else none]"),
+    flag(OUTPUT, Some('v'), &["verbose",
+        "extra-verbose"], Switch, "Say more on stderr"),
     flag(OUTPUT, None, &["dry-run"], Switch,
         "Print the plan, one exact request and its curl line; send nothing"),
     flag(OUTPUT, None, &["allow-invalid"], Switch, "Exit 0 although the verdict is INVALID"),
-    flag(MACHINE, None, &["cores"], Text, "auto (default), a number, or a list of CPUs 2,4-7"),
+    flag(MACHINE, None, &["cores"], Text("CPUS"),
+        "Where to send from: auto, how many, or a list as in 2,4-7 [default: auto]"),
     flag(MACHINE, None, &["workers-max",
-        "max-workers"], Integer, "Most workers that auto takes"),
-    flag(MACHINE, None, &["no-gpu-telemetry"], Switch, "Do not sample GPUs"),
+        "max-workers"], Integer, "Most cores that auto takes"),
+    flag(MACHINE, None, &["no-gpu-telemetry"], Switch, "Do not sample this machine's GPUs"),
     flag(MACHINE, None, &["no-batching"], Switch, "Wake for every read instead of in batches"),
     flag(MACHINE, None, &["check-stamps"], Switch,
         "The server is `tokenring mock` on this machine: report how far event times are from \
@@ -142,23 +160,28 @@ const FLAGS: &[Flag] = &[
 /// Flags whose comma list means a sweep with AIPerf.
 const SWEEPS: &[&str] = &["concurrency", "request-rate", "isl", "osl", "request-count"];
 
+const EXAMPLES: &str = "\
+Examples:
+  tokenring profile --demo --streaming --concurrency 16
+  tokenring profile -m NAME -u HOST:8000 --streaming --request-rate 5 --benchmark-duration 60";
+
 /// The `profile` subcommand.
 pub fn command() -> Command {
     let mut command = Command::new("profile")
-        .about("One run: warm-up, measurement, drain, verdict, report, artifacts")
+        .about("One run: warm-up, measurement, verdict, report, files")
+        .after_help(EXAMPLES)
         .arg(
             Arg::new("config")
                 .long("config")
                 .short('f')
                 .value_name("FILE")
-                .help("YAML or TOML file; keys are the flags' first names with underscores"),
+                .help("YAML or TOML file; its keys are the flags' names, and flags win"),
         )
         // Known to the peers, and already so here.
         .arg(
-            Arg::new("gpu-telemetry")
-                .long("gpu-telemetry")
+            negative("gpu-telemetry")
                 .num_args(0..)
-                .hide(true),
+                .action(ArgAction::Set),
         )
         .arg(
             Arg::new("no-server-metrics")
@@ -169,12 +192,6 @@ pub fn command() -> Command {
         .arg(
             Arg::new("generate-plots")
                 .long("generate-plots")
-                .action(ArgAction::SetTrue)
-                .hide(true),
-        )
-        .arg(
-            Arg::new("extra-verbose")
-                .long("extra-verbose")
                 .action(ArgAction::SetTrue)
                 .hide(true),
         );
@@ -188,29 +205,74 @@ pub fn command() -> Command {
             arg = arg.short(short);
         }
         arg = match flag.kind {
-            // Counted, so that `-vv` is no error.
-            Switch => arg.action(ArgAction::Count),
-            Many => arg
+            Switch => {
+                let negative = negative(&opposite(flag.names[0]));
+                if negative.get_id() != "gpu-telemetry" {
+                    command = command.arg(negative);
+                }
+                switch(arg)
+            }
+            Many(value) => arg
                 .action(ArgAction::Append)
                 .num_args(1..)
-                .value_name("VALUE"),
-            Text => arg.value_name("VALUE"),
-            Integer | Number => arg.value_name("N").allow_negative_numbers(true),
+                .value_name(value),
+            Text(value) => arg.value_name(value),
+            Integer => arg.value_name("N").allow_negative_numbers(true),
+            Number(value) => arg.value_name(value).allow_negative_numbers(true),
         };
         command = command.arg(arg);
     }
     command
 }
 
+/// The switch that takes back `name`, as AIPerf has them.
+fn opposite(name: &str) -> String {
+    name.strip_prefix("no-")
+        .map_or_else(|| format!("no-{name}"), String::from)
+}
+
+/// A hidden switch: the one that takes a listed one back.
+fn negative(name: &str) -> Arg {
+    switch(Arg::new(name.to_string()).long(name.to_string()).hide(true))
+}
+
+/// Of a switch and its opposite the last counts; `-vv` is no error.
+fn switch(arg: Arg) -> Arg {
+    let name = arg.get_id().to_string();
+    arg.action(ArgAction::SetTrue)
+        .overrides_with_all([opposite(&name), name])
+}
+
+/// The key of a setting in a file, by any of its flag's names, with dashes or underscores. Errors
+/// say why there is none.
+pub fn key(name: &str) -> Result<String, String> {
+    let dashed = name.replace('_', "-");
+    let names = || FLAGS.iter().flat_map(|flag| flag.names);
+    if let Some(flag) = FLAGS.iter().find(|flag| flag.names.contains(&&*dashed)) {
+        return Ok(flag.names[0].replace('-', "_"));
+    }
+    if let Some(reason) = refused::reason(&dashed) {
+        return Err(reason.into());
+    }
+    let likeness = |name: &&&str| strsim::jaro(&dashed, name);
+    let nearest = names().max_by(|a, b| likeness(a).total_cmp(&likeness(b)));
+    Err(match nearest.filter(|name| likeness(name) > 0.7) {
+        Some(name) => format!("no such setting; `{}` is one", name.replace('-', "_")),
+        None => "no such setting; keys are the flags' names".into(),
+    })
+}
+
 /// What was typed, as a configuration file would say it. Errors name the flag.
 pub fn settings(matches: &ArgMatches) -> Result<Map<String, Value>, String> {
+    let typed = |name: &str| matches.value_source(name) == Some(ValueSource::CommandLine);
     let mut all = Map::new();
     for flag in FLAGS {
         let name = flag.names[0];
         let value = match flag.kind {
-            Switch if matches.get_count(name) > 0 => Some(Value::Bool(true)),
+            Switch if typed(name) => Some(Value::Bool(true)),
+            Switch if typed(&opposite(name)) => Some(Value::Bool(false)),
             Switch => None,
-            Many => matches
+            Many(_) => matches
                 .get_many::<String>(name)
                 .map(|values| values.cloned().collect()),
             kind => match matches.get_one::<String>(name) {
@@ -236,15 +298,81 @@ fn scalar(name: &str, kind: Kind, text: &str) -> Result<Value, String> {
         Integer if name == "random-seed" => text
             .parse::<u64>()
             .map(Value::from)
-            .map_err(|_| bad("whole number from 0")),
+            .map_err(|_| bad("whole number from 0 in range")),
         Integer => text
             .parse::<i64>()
             .map(Value::from)
-            .map_err(|_| bad("whole number")),
-        Number => match text.parse::<f64>() {
+            .map_err(|_| bad("whole number in range")),
+        Number(_) => match text.parse::<f64>() {
             Ok(number) if number.is_finite() => Ok(Value::from(number)),
             _ => Err(bad("number")),
         },
         _ => Ok(text.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn typed(flags: &[&str]) -> Value {
+        let args = ["profile"].iter().chain(flags);
+        settings(&command().get_matches_from(args)).unwrap().into()
+    }
+
+    #[test]
+    fn every_flag_is_a_key_of_the_draft() {
+        for flag in FLAGS {
+            let value = match flag.kind {
+                Switch => json!(true),
+                Text(_) | Many(_) => json!("x"),
+                Integer | Number(_) => json!(1),
+            };
+            let key = key(flag.names[0]).unwrap();
+            let draft = serde_json::from_value::<crate::config::Draft>(json!({ key: value }));
+            assert!(draft.is_ok(), "{}: {draft:?}", flag.names[0]);
+        }
+    }
+
+    #[test]
+    fn a_switch_can_be_taken_back_and_the_last_counts() {
+        assert_eq!(
+            typed(&["-vv", "--streaming"]),
+            json!({"streaming": true, "verbose": true})
+        );
+        assert_eq!(
+            typed(&["--streaming", "--no-streaming"]),
+            json!({"streaming": false})
+        );
+        assert_eq!(
+            typed(&["--no-streaming", "--streaming"]),
+            json!({"streaming": true})
+        );
+        assert_eq!(typed(&["--batching"]), json!({"no_batching": false}));
+        assert_eq!(
+            typed(&["--no-gpu-telemetry"]),
+            json!({"no_gpu_telemetry": true})
+        );
+        for values in [
+            &["--gpu-telemetry"][..],
+            &["--gpu-telemetry", "h:9400", "i:9400"],
+        ] {
+            assert_eq!(typed(values), json!({"no_gpu_telemetry": false}));
+        }
+    }
+
+    #[test]
+    fn a_setting_has_a_key_under_each_of_its_names() {
+        for name in [
+            "synthetic_input_tokens_mean",
+            "synthetic-input-tokens-mean",
+            "isl",
+        ] {
+            assert_eq!(key(name), Ok("isl".into()));
+        }
+        assert!(key("concurency").unwrap_err().contains("`concurrency`"));
+        assert!(key("input_file").unwrap_err().contains("later version"));
+        assert!(key("zzz").unwrap_err().contains("no such setting"));
     }
 }

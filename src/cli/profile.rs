@@ -6,6 +6,7 @@ use crate::config::{self, Checked, Draft};
 use crate::profile::{self, Launch};
 use crate::stats::metric;
 use clap::ArgMatches;
+use serde_json::Map;
 use std::ffi::OsString;
 use std::path::Path;
 
@@ -19,6 +20,12 @@ pub fn run(matches: &ArgMatches, args: &[OsString], launched: Ns) -> Exit {
         Ok(Checked { config, mut notes }) => {
             if matches.get_flag("generate-plots") {
                 notes.push("--generate-plots comes with a later version: no plots are made".into());
+            }
+            let sources = matches.get_many::<String>("gpu-telemetry");
+            if sources.is_some_and(|sources| sources.len() > 0) {
+                let text = "--gpu-telemetry: this machine's GPUs are sampled; other sources and \
+                            displays come with a later version";
+                notes.push(text.into());
             }
             let program = std::env::current_exe().ok();
             profile::run(
@@ -34,14 +41,13 @@ pub fn run(matches: &ArgMatches, args: &[OsString], launched: Ns) -> Exit {
 }
 
 fn checked(matches: &ArgMatches, args: &[OsString]) -> Result<Checked, String> {
-    let file = match matches.get_one::<String>("config") {
-        Some(path) => config::read(Path::new(path))?,
-        None => Draft::default(),
+    let mut settings = match matches.get_one::<String>("config") {
+        Some(path) => config::read(Path::new(path), flags::key)?,
+        None => Map::new(),
     };
-    let flags = flags::settings(matches)?;
-    let mut draft = file
-        .overlay(flags)
-        .map_err(|error| format!("settings: {error}"))?;
+    settings.extend(flags::settings(matches)?);
+    let mut draft: Draft =
+        serde_json::from_value(settings.into()).map_err(|error| format!("settings: {error}"))?;
     if draft.api_key.is_none() {
         draft.api_key = std::env::var("OPENAI_API_KEY").ok();
     }

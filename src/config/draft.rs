@@ -1,10 +1,10 @@
 //! Settings as typed, by flag or in a file, before they are checked. Absent means not said.
 
-use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde::{Deserialize, Deserializer, de::Error};
+use serde_json::Value;
 
 /// One value or several, as files and flags may have it.
-#[derive(Clone, Debug, Deserialize, Serialize, PartialEq)]
+#[derive(Clone, Debug, Deserialize, PartialEq)]
 #[serde(untagged)]
 pub enum Many {
     /// Several.
@@ -23,15 +23,22 @@ impl Many {
     }
 }
 
-/// Every setting that a flag or a file can give; keys are the flags' names with underscores.
-#[derive(Clone, Debug, Default, Deserialize, Serialize, PartialEq)]
+impl From<&str> for Many {
+    fn from(one: &str) -> Many {
+        Many::One(one.into())
+    }
+}
+
+/// Every setting that a flag or a file can give; keys are the flags' first names with
+/// underscores.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields, default)]
 #[expect(
     missing_docs,
     reason = "each is documented as its flag in `cli::flags`"
 )]
 pub struct Draft {
-    pub model: Option<String>,
+    pub model: Option<Many>,
     pub endpoint_type: Option<String>,
     pub endpoint: Option<String>,
     pub backend: Option<String>,
@@ -52,7 +59,7 @@ pub struct Draft {
     pub output_tokens_mean_deterministic: Option<bool>,
     pub use_legacy_max_tokens: Option<bool>,
     pub extra_inputs: Option<Value>,
-    pub header: Option<Many>,
+    pub header: Option<Value>,
     pub api_key: Option<String>,
     pub tokenizer: Option<String>,
     pub token_count: Option<String>,
@@ -69,6 +76,7 @@ pub struct Draft {
     pub overwrite: Option<bool>,
     pub ui: Option<String>,
     pub verbose: Option<bool>,
+    #[serde(deserialize_with = "text_or_number")]
     pub cores: Option<String>,
     pub workers_max: Option<i64>,
     pub tls_ca: Option<String>,
@@ -82,15 +90,11 @@ pub struct Draft {
     pub check_stamps: Option<bool>,
 }
 
-impl Draft {
-    /// Lays `over` on top: what it says wins.
-    pub fn overlay(self, over: Map<String, Value>) -> Result<Draft, serde_json::Error> {
-        let mut all = match serde_json::to_value(self)? {
-            Value::Object(map) => map,
-            _ => Map::new(),
-        };
-        all.retain(|_, value| !value.is_null());
-        all.extend(over);
-        serde_json::from_value(Value::Object(all))
+/// `cores: 4` needs no quotes.
+fn text_or_number<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
+    match Value::deserialize(from)? {
+        Value::String(text) => Ok(Some(text)),
+        Value::Number(number) => Ok(Some(number.to_string())),
+        _ => Err(D::Error::custom("neither a text nor a number")),
     }
 }

@@ -1,57 +1,126 @@
-//! Settings from a YAML or TOML file: the flags' names with underscores as keys.
+//! Settings from a YAML or TOML file.
 
 use super::Draft;
+use serde_json::{Map, Value};
 use std::path::Path;
 
-/// Reads a file. Errors name the file, and the line where the parser knows it.
-pub fn read(path: &Path) -> Result<Draft, String> {
+/// Reads a file. `key` knows a setting by any of its names, or says why there is none; what comes
+/// back has the keys of [`Draft`]. Errors name the file, and the line where it is known.
+pub fn read(
+    path: &Path,
+    key: impl Fn(&str) -> Result<String, String>,
+) -> Result<Map<String, Value>, String> {
     let shown = path.display();
     let text = std::fs::read_to_string(path)
         .map_err(|error| format!("--config {shown}: {error}; give a YAML or TOML file"))?;
     let toml = path
         .extension()
         .is_some_and(|end| end.eq_ignore_ascii_case("toml"));
-    let parsed = match toml {
+    let parsed: Result<Map<String, Value>, String> = match toml {
         true => toml::from_str(&text).map_err(|error| error.to_string()),
-        false => serde_saphyr::from_str(&text).map_err(|error| error.to_string()),
+        // Else `model: n` would be a boolean.
+        false => {
+            let options = serde_saphyr::options! { strict_booleans: true };
+            serde_saphyr::from_str_with_options(&text, options).map_err(|error| error.to_string())
+        }
     };
-    parsed.map_err(|error| {
-        format!("--config {shown}: {error}; keys are the flags' names with underscores")
-    })
+    let mut all = Map::new();
+    for (name, value) in parsed.map_err(|error| format!("--config {shown}: {error}"))? {
+        let at = line(&text, &name).map_or(String::new(), |line| format!("line {line}: "));
+        let bad = |reason: String| Err(format!("--config {shown}: {at}{name}: {reason}"));
+        let key = match key(&name) {
+            Ok(key) => key,
+            Err(reason) => return bad(reason),
+        };
+        // Not a number is null here, and must not pass for a setting that was left out.
+        if value.is_null() {
+            return bad("it has no value; give one, or leave it out".into());
+        }
+        let alone = Map::from_iter([(key.clone(), value.clone())]);
+        if serde_json::from_value::<Draft>(alone.into()).is_err() {
+            // Not echoed: it may be a secret.
+            return bad("its value has the wrong kind; profile --help says what it takes".into());
+        }
+        if all.insert(key, value).is_some() {
+            return bad("it is set twice, under two of its names".into());
+        }
+    }
+    Ok(all)
+}
+
+/// Where a key of the outermost level stands, counted from 1.
+fn line(text: &str, name: &str) -> Option<usize> {
+    let is_it = |line: &str| {
+        line.trim_start_matches(['"', '\'', '['])
+            .strip_prefix(name)
+            .is_some_and(|rest| {
+                !rest.starts_with(|c: char| c.is_alphanumeric() || "_-".contains(c))
+            })
+    };
+    text.lines().position(is_it).map(|index| index + 1)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
 
-    fn of(name: &str, text: &str) -> Result<Draft, String> {
+    fn of(name: &str, text: &str) -> Result<Value, String> {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join(name);
         std::fs::write(&path, text).unwrap();
-        read(&path)
+        let key = |name: &str| match name {
+            "model-names" => Ok("model".into()),
+            "typo" => Err("no such setting".into()),
+            name => Ok(name.replace('-', "_")),
+        };
+        read(&path, key).map(Value::Object)
     }
 
     #[test]
-    fn yaml_and_toml_say_the_same() {
-        let yaml = of(
-            "a.yaml",
-            "model: m\nconcurrency: 4\nurl: [a, b]\nextra_inputs: {x: 1}\n",
-        );
-        let toml = of(
-            "a.toml",
-            "model = 'm'\nconcurrency = 4\nurl = ['a', 'b']\nextra_inputs = {x = 1}\n",
-        );
-        assert_eq!(yaml.unwrap(), toml.unwrap());
+    fn yaml_and_toml_say_the_same_under_any_name() {
+        let expected = json!({
+            "model": "m", "concurrency": 4, "url": ["a", "b"], "extra_inputs": {"x": null}
+        });
+        let yaml = "model-names: m\nconcurrency: 4\nurl: [a, b]\nextra-inputs: {x: null}\n";
+        assert_eq!(of("a.yaml", yaml).unwrap(), expected);
+        let toml = "model = 'm'\nconcurrency = 4\nurl = ['a', 'b']\ncores = 2\n";
+        let expected = json!({"model": "m", "concurrency": 4, "url": ["a", "b"], "cores": 2});
+        assert_eq!(of("a.toml", toml).unwrap(), expected);
     }
 
     #[test]
-    fn a_wrong_key_or_type_names_file_and_line() {
-        let error = of("a.yaml", "model: m\nconcurency: 4\n").unwrap_err();
-        assert!(
-            error.contains("a.yaml") && error.contains("concurency"),
-            "{error}"
-        );
-        let error = of("a.toml", "model = 'm'\nconcurrency = 'x'\n").unwrap_err();
-        assert!(error.contains("line 2"), "{error}");
+    fn what_is_wrong_names_file_line_and_key() {
+        for (name, text, expected) in [
+            (
+                "a.yaml",
+                "model: m\ntypo: 4\n",
+                "a.yaml: line 2: typo: no such setting",
+            ),
+            (
+                "a.toml",
+                "extra_inputs = {x = 1}\n[typo]\n",
+                "a.toml: line 2: typo: no such",
+            ),
+            (
+                "a.toml",
+                "concurrency = 'x'\n",
+                "line 1: concurrency: its value",
+            ),
+            ("a.yaml", "request_rate: .nan\n", "a.yaml: error: line 1"),
+            (
+                "a.toml",
+                "request-rate = inf\n",
+                "line 1: request-rate: it has no value",
+            ),
+            (
+                "a.yaml",
+                "model: m\nmodel-names: n\n",
+                "line 2: model-names: it is set twice",
+            ),
+        ] {
+            let error = of(name, text).unwrap_err();
+            assert!(error.contains(expected), "{text}: {error}");
+        }
     }
 }

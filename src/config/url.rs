@@ -1,16 +1,19 @@
 //! Targets: `host`, `host:port`, with or without scheme, base path and query.
 
 use super::Url;
+use std::net::Ipv6Addr;
 
 /// Reads a target. Errors are fragments that say what is wrong with it.
 pub fn parse_url(text: &str) -> Result<Url, String> {
-    let text = text.trim();
-    let rest = text.split_once("://").map_or(text, |(_, rest)| rest);
+    // `::1` has no port, and needs no brackets.
+    let bare = text.trim().parse::<Ipv6Addr>();
+    let text = bare.map_or_else(|_| text.trim().into(), |address| format!("[{address}]"));
+    let rest = text.split_once("://").map_or(&*text, |(_, rest)| rest);
     if rest.is_empty() || rest.starts_with(['/', ':', '?']) {
         return Err("it has no host; give host:port".into());
     }
     let full = if text.contains("://") {
-        text.to_string()
+        text.clone()
     } else {
         format!("http://{text}")
     };
@@ -84,6 +87,13 @@ mod tests {
             of("http://[::1]:8000"),
             three("http://[::1]:8000", "[::1]:8000", "")
         );
+        for text in ["::1", "[::1]", " [::1]:8000 "] {
+            assert_eq!(of(text), three("http://[::1]:8000", "[::1]:8000", ""));
+        }
+        assert_eq!(
+            of("https://[fe80::2]/v1"),
+            three("https://[fe80::2]:443/v1", "[fe80::2]:443", "")
+        );
     }
 
     #[test]
@@ -95,6 +105,8 @@ mod tests {
             "h:99999",
             "",
             "http://h#x",
+            ":::1",
+            "::1/v1",
         ] {
             assert!(parse_url(text).is_err(), "{text}");
         }

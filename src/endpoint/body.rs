@@ -18,7 +18,7 @@ pub struct BodySpec<'a> {
     pub legacy_max_tokens: bool,
     /// Fix the length of the answer.
     pub deterministic: bool,
-    /// Members that come last and win; null removes a member.
+    /// Members that come last and win; null removes a member of ours, another goes out as null.
     pub extra: &'a Map<String, Value>,
 }
 
@@ -29,9 +29,8 @@ pub fn body(api: Api, spec: &BodySpec<'_>) -> Vec<u8> {
         Api::TritonTensorrtllm | Api::TritonVllm => triton(api, spec),
     };
     for (key, value) in spec.extra {
-        if value.is_null() {
-            members.shift_remove(key);
-        } else {
+        let removed = value.is_null() && members.shift_remove(key).is_some();
+        if !removed {
             members.insert(key.clone(), value.clone());
         }
     }
@@ -166,6 +165,25 @@ mod tests {
             Api::TritonTensorrtllm,
             |spec| spec.deterministic = true,
             r#"{"text_input":"hi","max_tokens":8,"stream":true,"min_length":8}"#,
+        );
+    }
+
+    #[test]
+    fn null_takes_a_member_of_ours_away_and_goes_out_else() {
+        let extra: Map<String, Value> =
+            serde_json::from_str(r#"{"stream_options":null,"stop":null}"#).unwrap();
+        let spec = BodySpec {
+            model: "m",
+            prompt: "hi",
+            streaming: true,
+            max_tokens: None,
+            legacy_max_tokens: false,
+            deterministic: false,
+            extra: &extra,
+        };
+        assert_eq!(
+            String::from_utf8(body(Api::Completions, &spec)).unwrap(),
+            r#"{"prompt":"hi","model":"m","stream":true,"stop":null}"#
         );
     }
 

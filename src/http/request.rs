@@ -1,5 +1,6 @@
 //! Requests as templates: a head built once per target, filled per request without formatting.
 
+use crate::base::{is_header_name, is_header_value};
 use std::fmt::Write;
 
 /// Bytes of a UUID in text.
@@ -33,9 +34,7 @@ impl Template {
             return Err(HeaderError("request path".into()));
         }
         for (name, value) in headers {
-            let token = |b: u8| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b);
-            let text = |b: u8| b == b'\t' || (b >= b' ' && b != 0x7f);
-            if name.is_empty() || !name.bytes().all(token) || !value.bytes().all(text) {
+            if !is_header_name(name) || !is_header_value(value) {
                 return Err(HeaderError(name.clone()));
             }
             // Writing to a String does not fail.

@@ -7,7 +7,7 @@ use super::signals::Signals;
 use super::verdict::{self, Scale};
 use crate::archive::{self, RunDir};
 use crate::base::{Anchor, Exit, Ns, limits};
-use crate::config::{self, Config, ExportLevel, Load, Url};
+use crate::config::{Config, ExportLevel, Load, Url};
 use crate::engine::{CoreOutput, Pace, Requests};
 use crate::gpu::Sampler;
 use crate::report::json::ClientExtras;
@@ -53,7 +53,7 @@ pub struct Run<'a> {
 
 /// What must never be written.
 pub fn secrets(config: &Config) -> Secrets {
-    Secrets::new(config::secrets(config.api_key.as_deref(), &config.headers))
+    Secrets::new(config.secrets())
 }
 
 /// Where the files go.
@@ -66,12 +66,13 @@ pub fn artifact_path(config: &Config) -> PathBuf {
 
 /// What reports say about a run.
 pub fn run_info(config: &Config, dir: &RunDir, anchor: Anchor) -> RunInfo {
+    let secrets = secrets(config);
     let id = uuid::Uuid::new_v4().simple().to_string();
     RunInfo {
         benchmark_id: id[..12].to_string(),
         version: env!("CARGO_PKG_VERSION").into(),
         trial: 0,
-        cli_command: config.command_line.clone(),
+        cli_command: secrets.mask(&config.command_line),
         anchor,
         urls: config.urls.iter().map(Url::origin).collect(),
         models: config.model.clone().into_iter().collect(),
@@ -82,7 +83,7 @@ pub fn run_info(config: &Config, dir: &RunDir, anchor: Anchor) -> RunInfo {
             .into_owned(),
         has_warmup: config.warmup_count > 0,
         dataset_entries: config.dataset_entries,
-        secrets: secrets(config),
+        secrets,
     }
 }
 

@@ -239,6 +239,23 @@ mod tests {
     use super::*;
 
     #[test]
+    fn one_authorization_goes_out_and_the_explicit_one_wins() {
+        let config = Config {
+            api_key: Some("key".into()),
+            headers: vec![("authorization".into(), "Basic x".into())],
+            ..Config::default()
+        };
+        let sent = |config: &Config| {
+            let mut all = headers(config);
+            all.retain(|(name, _)| name.eq_ignore_ascii_case("authorization"));
+            all.into_iter().map(|(_, value)| value).collect::<Vec<_>>()
+        };
+        assert_eq!(sent(&config), ["Basic x"]);
+        let headers = Vec::new();
+        assert_eq!(sent(&Config { headers, ..config }), ["Bearer key"]);
+    }
+
+    #[test]
     fn shares_add_up_and_differ_by_one_at_most() {
         for (total, cores) in [(100, 3), (1, 4), (0, 2), (64, 1)] {
             let shares = shares(total, cores);

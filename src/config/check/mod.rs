@@ -1,0 +1,384 @@
+//! From what was typed to what is run: ranges, contradictions, defaults. One file per section of
+//! `profile --help`.
+
+mod client;
+mod load;
+mod output;
+mod pairs;
+mod requests;
+mod target;
+
+use super::{Api, Config, Cores, Draft};
+use crate::base::Ns;
+use serde_json::Value;
+
+/// A setting that cannot be: names the flag and what to do.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+#[error("--{flag}: {text}")]
+pub struct ConfigError {
+    /// Flag without dashes.
+    pub flag: &'static str,
+    /// What is wrong and what to do.
+    pub text: String,
+}
+
+/// A configuration, and sentences on how it was understood.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Checked {
+    /// The settings.
+    pub config: Config,
+    /// For the reader.
+    pub notes: Vec<String>,
+}
+
+fn no<T>(flag: &'static str, text: impl Into<String>) -> Result<T, ConfigError> {
+    Err(ConfigError {
+        flag,
+        text: text.into(),
+    })
+}
+
+/// Largest count that a flag may give.
+const COUNT_MAX: i64 = i64::MAX / 4;
+/// Longest time that a flag may give: ten years.
+const SECONDS_MAX: f64 = 315_360_000.0;
+
+fn seconds(
+    flag: &'static str,
+    value: Option<f64>,
+    default: f64,
+    zero: bool,
+) -> Result<Ns, ConfigError> {
+    let value = value.unwrap_or(default);
+    let low = if zero { value >= 0.0 } else { value > 0.0 };
+    if !low || value.is_nan() || value > SECONDS_MAX {
+        let least = if zero { "0 or more" } else { "more than 0" };
+        return no(
+            flag,
+            format!("{value:?} is out of range; give {least} seconds, ten years at most"),
+        );
+    }
+    Ok(Ns::from_secs_f64(value))
+}
+
+fn count(
+    flag: &'static str,
+    value: Option<i64>,
+    least: i64,
+    most: i64,
+) -> Result<Option<u64>, ConfigError> {
+    match value {
+        Some(n) if n < least || n > most => {
+            no(flag, format!("{n} is out of range; give {least} to {most}"))
+        }
+        other => Ok(other.and_then(|n| u64::try_from(n).ok())),
+    }
+}
+
+/// A text that is not empty, when given.
+fn filled(flag: &'static str, text: Option<&String>) -> Result<Option<String>, ConfigError> {
+    match text {
+        Some(text) if text.trim().is_empty() => no(flag, "it is empty; give one or leave it out"),
+        other => Ok(other.cloned()),
+    }
+}
+
+impl Draft {
+    /// Checks everything; `command_line` is kept as it is.
+    pub fn check(self, command_line: &str) -> Result<Checked, ConfigError> {
+        let mut notes = Vec::new();
+        let mut config = Config::default();
+        self.target(&mut config, &mut notes)?;
+        self.load(&mut config, &mut notes)?;
+        self.requests(&mut config, &mut notes)?;
+        self.output(&mut config, &mut notes)?;
+        self.client(&mut config)?;
+        contradictions(&config)?;
+        config.command_line = command_line.into();
+        if config.tls_insecure {
+            notes.push("--tls-insecure: certificates are not verified".into());
+        }
+        Ok(Checked { config, notes })
+    }
+}
+
+fn contradictions(config: &Config) -> Result<(), ConfigError> {
+    let needs_osl = config.osl_deterministic && config.osl.is_none();
+    if needs_osl {
+        return no(
+            "output-tokens-mean-deterministic",
+            "it needs --output-tokens-mean (--osl)",
+        );
+    }
+    if !config.demo && config.urls.is_empty() {
+        return no("url", "no target; give host:port");
+    }
+    if config.demo && config.api != Api::Chat && config.api != Api::Completions {
+        return no(
+            "demo",
+            "the demo speaks chat and completions; leave --backend out",
+        );
+    }
+    if config.tls_insecure && config.tls_ca.is_some() {
+        return no(
+            "tls-ca",
+            "--tls-insecure verifies nothing; leave one of them out",
+        );
+    }
+    let asked = match &config.cores {
+        Cores::Auto => 0,
+        Cores::Count(count) => *count,
+        Cores::List(list) => list.len(),
+    };
+    if let Some(most) = config.workers_max.filter(|&most| most < asked) {
+        return no(
+            "workers-max",
+            format!("{most} is less than the {asked} of --cores; leave one of them out"),
+        );
+    }
+    let triton = matches!(config.api, Api::TritonTensorrtllm | Api::TritonVllm);
+    if triton && config.model.is_none() {
+        return no("model", "Triton has the model in its path; give -m");
+    }
+    let tagged = [
+        "time_to_first_token",
+        "inter_token_latency",
+        "time_to_second_token",
+    ];
+    let slo = config
+        .goodput
+        .iter()
+        .find(|slo| tagged.contains(&slo.tag.as_str()));
+    if config.streaming && config.extra_inputs.get("stream") == Some(&Value::Bool(false)) {
+        return no("extra-inputs", "stream:false contradicts --streaming");
+    }
+    match slo {
+        Some(slo) if !config.streaming => no(
+            "goodput",
+            format!("{} exists with --streaming only", slo.tag),
+        ),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{Lengths, Load};
+    use serde_json::json;
+
+    fn draft(value: Value) -> Draft {
+        serde_json::from_value(value).unwrap()
+    }
+
+    fn are_refused<const N: usize>(settings: [(Value, &str); N]) {
+        for (value, message) in settings {
+            let text = draft(value.clone()).check("").unwrap_err().to_string();
+            assert!(text.starts_with(message), "{value}: {text}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_said_has_the_peers_defaults() {
+        let checked = draft(json!({})).check("").unwrap();
+        let config = checked.config;
+        assert_eq!(config.urls[0].origin(), "http://localhost:8000");
+        assert_eq!(config.load, Load::Concurrency(1));
+        assert_eq!(config.request_count, Some(10));
+        assert_eq!(
+            config.isl,
+            Lengths {
+                mean: 550.0,
+                stddev: 0.0
+            }
+        );
+        assert_eq!(config.request_timeout, Ns::from_ms(21_600_000));
+        let config = draft(json!({"concurrency": 64})).check("").unwrap().config;
+        assert_eq!(config.request_count, Some(128));
+        let config = draft(json!({"request_rate": 5.0}))
+            .check("")
+            .unwrap()
+            .config;
+        assert_eq!(
+            config.load,
+            Load::Poisson {
+                rate_per_s: 5.0,
+                cap: None
+            }
+        );
+    }
+
+    #[test]
+    fn what_is_out_of_range_is_refused_as_it_was_typed() {
+        are_refused([
+            (json!({"concurrency": 0}), "--concurrency"),
+            (json!({"concurrency": 1_000_001}), "--concurrency"),
+            (json!({"request_rate": -1.0}), "--request-rate: -1.0 is"),
+            (json!({"request_rate": 1e-300}), "--request-rate: 1e-300 is"),
+            (json!({"request_rate": 1e300}), "--request-rate: 1e300 is"),
+            (json!({"request_count": 0}), "--request-count"),
+            (json!({"request_count": i64::MAX}), "--request-count"),
+            (json!({"isl": 0.0}), "--isl"),
+            (json!({"isl": 1e300}), "--isl: 1e300 is"),
+            (json!({"isl_stddev": -1.0}), "--isl-stddev"),
+            (json!({"osl": 0.5}), "--osl"),
+            (json!({"osl": 9.0, "osl_stddev": -1.0}), "--osl-stddev"),
+            (json!({"benchmark_duration": 0.0}), "--benchmark-duration"),
+            (json!({"benchmark_duration": -1.0}), "--benchmark-duration"),
+            (
+                json!({"benchmark_duration": 1e300}),
+                "--benchmark-duration: 1e300 is",
+            ),
+            (
+                json!({"warmup_request_count": -1}),
+                "--warmup-request-count",
+            ),
+            (
+                json!({"request_timeout_seconds": 0.0}),
+                "--request-timeout-seconds",
+            ),
+        ]);
+    }
+
+    #[test]
+    fn a_plan_of_more_requests_than_fit_is_refused_before_it_is_made() {
+        let planned = "--request-rate: 60000000 requests";
+        are_refused([
+            (
+                json!({"request_rate": 1e6, "benchmark_duration": 60}),
+                planned,
+            ),
+            (
+                json!({"request_rate": 1.0, "request_count": 60_000_000}),
+                planned,
+            ),
+            (
+                json!({"request_rate": 1.0, "warmup_request_count": 59_999_990}),
+                planned,
+            ),
+            (
+                json!({"request_rate": 1e-6, "request_count": 1_000}),
+                "--request-rate: the run would last",
+            ),
+        ]);
+        let short = json!({
+            "request_rate": 1e6, "benchmark_duration": 60, "request_count": 1_000
+        });
+        assert!(draft(short).check("").is_ok());
+    }
+
+    #[test]
+    fn what_is_empty_unknown_or_contradicts_names_its_flag() {
+        are_refused([
+            (json!({"artifact_dir": ""}), "--artifact-dir"),
+            (json!({"tls_ca": "x", "tls_insecure": true}), "--tls-ca"),
+            (json!({"tls_ca": ""}), "--tls-ca"),
+            (json!({"tokenizer": ""}), "--tokenizer"),
+            (json!({"cores": "2,4-7", "workers_max": 4}), "--workers-max"),
+            (json!({"cores": "5", "workers_max": 4}), "--workers-max"),
+            (
+                json!({"benchmark_grace_period": 1.0}),
+                "--benchmark-grace-period",
+            ),
+            (json!({"endpoint_type": "embeddings"}), "--endpoint-type"),
+            (
+                json!({"endpoint_type": "chat", "backend": "vllm"}),
+                "--backend",
+            ),
+            (json!({"arrival_pattern": "poisson"}), "--arrival-pattern"),
+            (json!({"model": "a,b"}), "--model: a run measures one"),
+            (json!({"model": ["a", "b"]}), "--model: a run measures one"),
+            (json!({"model": ""}), "--model: a name"),
+            (json!({"url": "http://"}), "--url"),
+            (json!({"endpoint": "v1/a b"}), "--endpoint: a path"),
+            (
+                json!({"endpoint": "http://h/v1"}),
+                "--endpoint: give a path",
+            ),
+            (json!({"goodput": "time_to_first_token"}), "--goodput"),
+            (json!({"goodput": "time_to_first_token:100"}), "--goodput"),
+            (json!({"header": "novalue"}), "--header"),
+            (json!({"cores": "x"}), "--cores"),
+            (json!({"export_level": "x"}), "--export-level"),
+            (
+                json!({"output_tokens_mean_deterministic": true}),
+                "--output-tokens-mean",
+            ),
+            (json!({"demo": true, "url": "h"}), "--demo"),
+            (
+                json!({"profile_export_prefix": "a/b"}),
+                "--profile-export-prefix",
+            ),
+        ]);
+    }
+
+    #[test]
+    fn workers_max_caps_auto_and_agrees_with_enough_cores() {
+        for cores in ["auto", "4", "2,4-6"] {
+            let checked = draft(json!({"cores": cores, "workers_max": 4})).check("");
+            assert_eq!(checked.unwrap().config.workers_max, Some(4));
+        }
+    }
+
+    fn extra(value: Value) -> Value {
+        let checked = draft(json!({ "extra_inputs": value })).check("").unwrap();
+        Value::Object(checked.config.extra_inputs)
+    }
+
+    #[test]
+    fn extra_inputs_have_the_peers_types() {
+        let typed = [
+            ("128", json!(128)),
+            ("-1", json!(-1)),
+            ("0.5", json!(0.5)),
+            (".5", json!(0.5)),
+            ("1e-3", json!(0.001)),
+            ("007", json!("007")),
+            ("1.2.3", json!("1.2.3")),
+            ("x,y", json!("x,y")),
+            ("True", json!(true)),
+            ("None", Value::Null),
+            (r#"["a","b:c"]"#, json!(["a", "b:c"])),
+            (r#"{"type":"json_object"}"#, json!({"type": "json_object"})),
+            ("\"7\"", json!("7")),
+            ("", json!("")),
+        ];
+        for (text, value) in typed {
+            assert_eq!(extra(json!(format!("k:{text}"))), json!({ "k": value }));
+        }
+        assert_eq!(
+            extra(json!(["bare", "a:1,b:x", r#"{"a": "2"}"#])),
+            json!({"bare": null, "a": "2", "b": "x"})
+        );
+    }
+
+    #[test]
+    fn headers_come_in_every_form_and_the_last_of_a_name_wins() {
+        let of = |value| {
+            let draft = draft(json!({ "header": value }));
+            draft.check("").map(|checked| checked.config.headers)
+        };
+        let expected = Ok(vec![
+            ("A".to_string(), "b".to_string()),
+            ("C".into(), "1".into()),
+        ]);
+        for given in [
+            json!(["A:b", "C: 1"]),
+            json!("A:b,C:1"),
+            json!(r#"{"A":"b","C":1}"#),
+            json!({"A": "b", "C": 1}),
+            json!(["a:x", "A: b", "C:1"]),
+        ] {
+            assert_eq!(of(given.clone()), expected, "{given}");
+        }
+        for given in [
+            "novalue",
+            "a b: c",
+            "a: b\r\nc: d",
+            r#"{"a": []}"#,
+            "Host: h",
+        ] {
+            assert!(of(json!(given)).is_err(), "{given}");
+        }
+    }
+}
