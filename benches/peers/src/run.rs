@@ -16,7 +16,7 @@ pub struct Stage {
     /// CPU of the mock.
     #[arg(long, default_value_t = 0)]
     mock_core: usize,
-    /// Gap between a stream's events, ms; they vary by a fifth, so that streams do not march in step.
+    /// Gap between a stream's events, ms; it varies by a fifth, so streams do not march in step.
     #[arg(long, default_value_t = 50.0)]
     itl_ms: f64,
 }
@@ -362,7 +362,7 @@ pub struct Mocks {
     stage: Stage,
     #[command(flatten)]
     load: Load,
-    /// The other mock's binary; it must know `--port`, `--pin`, `--firehose`, `--batch`, `--tokens`.
+    /// The other mock's binary; it knows `--port`, `--pin`, `--firehose`, `--batch`, `--tokens`.
     #[arg(long)]
     other: PathBuf,
     /// Rounds.
