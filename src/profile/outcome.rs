@@ -12,6 +12,7 @@ use crate::engine::{CoreOutput, Pace, Requests};
 use crate::gpu::Sampler;
 use crate::report::json::ClientExtras;
 use crate::report::{self, RunInfo, Secrets};
+use crate::stats::energy::energy;
 use crate::stats::summary::{
     ClientReport, Figure, GpuSummary, MetricResult, StampSpreads, Verdict,
 };
@@ -95,7 +96,7 @@ pub fn conclude(run: &Run<'_>, measured: Measured) -> Result<Exit, String> {
         startup,
     } = measured;
     let RecordOutcome {
-        totals,
+        mut totals,
         files,
         cpu_ns,
         uncounted,
@@ -111,6 +112,10 @@ pub fn conclude(run: &Run<'_>, measured: Measured) -> Result<Exit, String> {
         ));
     }
     let gpus = gpus(sampler, totals.window, &mut client);
+    let seconds = |(from, to): (Ns, Ns)| to.saturating_since(from).as_secs();
+    let window_s = totals.window.map_or(0.0, seconds);
+    let per_joule = energy(&totals.metrics, &gpus, window_s, client.concurrency_asked);
+    totals.metrics.extend(per_joule);
     (client.verdict, client.reasons) = verdict::judge(run.config, &client, scale(run, &totals));
     let histograms = interval_log(&totals);
     let extras = ClientExtras {

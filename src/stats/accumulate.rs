@@ -266,6 +266,10 @@ impl Part {
             "total_osl" => self.sum("output_sequence_length"),
             "total_output_tokens" => self.sum("output_token_count"),
             "total_reasoning_tokens" => self.sum("reasoning_token_count"),
+            "overall_thinking_efficiency" => {
+                let output = self.sum("output_token_count")?;
+                Some(self.sum("reasoning_token_count")? / output)
+            }
             "total_error_isl" => self.error_isl.distribution().map(|d| d.sum),
             "overall_usage_prompt_cache_read_pct" => {
                 let prompt = self.sum("usage_prompt_tokens").filter(|sum| *sum > 0.0)?;
@@ -296,6 +300,8 @@ impl Part {
                 Need::Streaming => options.streaming,
                 Need::Goodput => !options.goodput.is_empty(),
                 Need::Errors => self.failed > 0,
+                // They need the GPUs, which the records do not know: `energy`.
+                Need::Energy => false,
             };
             if !exists {
                 continue;

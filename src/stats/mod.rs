@@ -5,6 +5,7 @@
 pub mod accumulate;
 mod column;
 pub mod distribution;
+pub mod energy;
 pub mod histogram;
 pub mod metric;
 pub mod record;
