@@ -118,9 +118,9 @@ struct Part {
 impl Part {
     fn new(limits: usize) -> Part {
         Part {
-            columns: vec![Column::Constant(0.0, 0); METRICS.len()],
-            gaps: Column::Constant(0.0, 0),
-            error_isl: Column::Constant(0.0, 0),
+            columns: METRICS.iter().map(|m| Column::new(m.is_signed)).collect(),
+            gaps: Column::new(false),
+            error_isl: Column::new(false),
             spans: Vec::new(),
             held: Vec::new(),
             chunks_kept: 0,
@@ -332,12 +332,7 @@ impl Part {
             let Some((tag, header)) = metric.adjusted.filter(|_| self.failed > 0) else {
                 continue;
             };
-            let successes = match column {
-                Column::Constant(_, count) => *count,
-                Column::Exact(values) => values.len() as u64,
-                Column::Rough(rough) => rough.count(),
-            };
-            let figure = adjusted(successes, self.failed, |rank| column.at(rank));
+            let figure = adjusted(column.count(), self.failed, |rank| column.at(rank));
             let figure = figure.map(Figure::Adjusted);
             results.extend(figure.map(|f| result(tag, header, metric.unit, f)));
         }

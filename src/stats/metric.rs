@@ -68,6 +68,8 @@ pub struct Metric {
     pub need: Need,
     /// Values are whole numbers in the records file.
     pub is_integer: bool,
+    /// Values can be negative.
+    pub is_signed: bool,
     /// Also as `adj_<tag>`: tag and header of that.
     pub adjusted: Option<(&'static str, &'static str)>,
 }
@@ -84,6 +86,7 @@ impl Metric {
             group: Group::None,
             need: Need::Nothing,
             is_integer: false,
+            is_signed: false,
             adjusted: None,
         }
     }
@@ -102,6 +105,10 @@ impl Metric {
     }
     const fn whole(mut self) -> Self {
         self.is_integer = true;
+        self
+    }
+    const fn signed(mut self) -> Self {
+        self.is_signed = true;
         self
     }
     const fn adj(mut self, tag: &'static str, header: &'static str) -> Self {
@@ -338,7 +345,7 @@ pub static METRICS: &[Metric] = &[
         Per(completion_diff_pct)),
     m!("usage_reasoning_tokens_diff_pct", "Usage Reasoning Diff %", "%",
         Per(|r| diff_pct(r.usage.reasoning, r.tokens.client_reasoning))),
-    m!("osl_mismatch_diff_pct", "OSL Mismatch Diff %", "%", Per(osl_mismatch_pct)),
+    m!("osl_mismatch_diff_pct", "OSL Mismatch Diff %", "%", Per(osl_mismatch_pct)).signed(),
     m!("http_req_blocked", "HTTP Blocked", "ms", Per(|r| r.sent.map(|_| 0.0))).at(Http, 2000),
     m!("http_req_dns_lookup", "HTTP DNS Lookup", "ms", Per(|r| r.sent.map(|_| 0.0)))
         .at(Http, 2010),
