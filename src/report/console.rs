@@ -1,9 +1,10 @@
 //! The report on screen: verdict, AIPerf's table, errors, GPUs, method, verdict again.
 
+use super::support;
 use super::text::{grouped, span, stat};
 use crate::stats::Summary;
 use crate::stats::metric::{self, Group, METRICS, Need};
-use crate::stats::summary::{ClientReport, Figure, MetricResult};
+use crate::stats::summary::{ClientReport, MetricResult};
 use std::fmt::Write;
 
 /// Columns of the table, most wanted first when there is little room.
@@ -37,7 +38,7 @@ pub fn report(summary: &Summary, ours: &[MetricResult], width: usize) -> String 
         let _ = write!(out, "\n{}", table(&title, &rows, &COLUMNS, width));
     }
     errors(summary, width, &mut out);
-    method(summary, width, &mut out);
+    method(summary, &rows, width, &mut out);
     let _ = write!(out, "\n{}\n", verdict_line(&summary.client));
     out
 }
@@ -124,8 +125,24 @@ fn table(title: &str, rows: &[&MetricResult], columns: &[&str], width: usize) ->
     }
 }
 
-fn cell(metric: &MetricResult, column: &str) -> String {
-    stat(&metric.figure, column).map_or_else(|| "N/A".into(), grouped)
+/// A number, marked when its samples do not carry it. `is_marked` is the column's: with a mark in
+/// it the others leave its place free.
+fn cell(metric: &MetricResult, column: &str, is_marked: bool) -> String {
+    let mut text = stat(&metric.figure, column).map_or_else(|| "N/A".into(), grouped);
+    match has_mark(metric, column) {
+        true => text.push(support::MARK),
+        false if is_marked => text.push(' '),
+        false => {}
+    }
+    text
+}
+
+/// Values over time, as a GPU's, are no samples in this sense.
+fn has_mark(metric: &MetricResult, column: &str) -> bool {
+    let is_there = stat(&metric.figure, column).is_some();
+    is_there
+        && !metric.tag.starts_with("nvidia_")
+        && support::is_unsupported(&metric.figure, column)
 }
 
 /// Lines of a row's name: the unit goes below when the header is long.
@@ -149,10 +166,12 @@ fn draw(title: &str, rows: &[&MetricResult], columns: &[&str]) -> String {
         .map(|name| name.chars().count())
         .max()
         .unwrap_or(6);
+    let is_marked = |column: &str| rows.iter().any(|row| has_mark(row, column));
     let widths: Vec<usize> = columns
         .iter()
         .map(|column| {
-            let cells = rows.iter().map(|row| cell(row, column).len());
+            let is_marked = is_marked(column);
+            let cells = rows.iter().map(|row| cell(row, column, is_marked).len());
             cells.max().unwrap_or(0).max(head(column).len())
         })
         .collect();
@@ -182,7 +201,7 @@ fn draw(title: &str, rows: &[&MetricResult], columns: &[&str]) -> String {
             let _ = write!(out, "│ {name:>name_width$} │");
             for (column, width) in columns.iter().zip(&widths) {
                 let text = if at == 0 {
-                    cell(row, column)
+                    cell(row, column, is_marked(column))
                 } else {
                     String::new()
                 };
@@ -232,7 +251,7 @@ fn one_line_kept(text: &str, width: usize) -> String {
     )
 }
 
-fn method(summary: &Summary, width: usize, out: &mut String) {
+fn method(summary: &Summary, rows: &[&MetricResult], width: usize, out: &mut String) {
     let client = &summary.client;
     let mut lines = client.notes.clone();
     lines.push(format!(
@@ -244,16 +263,10 @@ fn method(summary: &Summary, width: usize, out: &mut String) {
             "the tokenizer is not the model's own: token counts of ours are estimates".into(),
         );
     }
-    for metric in &summary.metrics {
-        if let Figure::Distribution(d) = &metric.figure
-            && matches!(metric.tag, "time_to_first_token" | "request_latency")
-            && d.count < 662
-        {
-            let note = "p99 needs 662 requests to be carried at 99 % confidence, p99.9 6,636";
-            lines.push(format!("{} of {} requests: {note}", metric.header, d.count));
-            break;
-        }
-    }
+    let marked = COLUMNS
+        .iter()
+        .filter(|column| rows.iter().any(|row| has_mark(row, column)));
+    lines.extend(marked.filter_map(|column| support::note(column)));
     lines.push("one run: three or more make a number to quote".into());
     out.push_str("\nMethod\n");
     for line in lines {
@@ -285,6 +298,7 @@ fn wrap(text: &str, width: usize) -> Vec<String> {
 mod tests {
     use super::*;
     use crate::report::fixture;
+    use crate::stats::summary::Figure;
 
     #[test]
     fn no_line_is_wider_than_the_terminal() {
@@ -305,13 +319,14 @@ mod tests {
         }
     }
 
-    /// Cells of each table line by line, without p99.9.
+    /// Cells of each table line by line, without p99.9 and marks.
     fn cells(text: &str) -> Vec<Vec<String>> {
         let mut ours = None;
         let mut out = Vec::new();
         for line in text.lines().filter(|line| line.starts_with(['┃', '│'])) {
             let inner = line.trim_matches(['┃', '│']).split(['┃', '│']);
-            let mut cells: Vec<String> = inner.map(|cell| cell.trim().to_owned()).collect();
+            let plain = |cell: &str| cell.trim().trim_end_matches('*').to_owned();
+            let mut cells: Vec<String> = inner.map(plain).collect();
             if line.starts_with('┃') {
                 ours = cells.iter().position(|cell| cell == "p99.9");
             }

@@ -1,7 +1,7 @@
 //! `profile_export_aiperf.json`: AIPerf's keys in AIPerf's order, ours under `client`.
 
 use super::text::{PERCENTILE_KEYS, WEIGHTED_KEYS, wall};
-use super::{RunInfo, input_config};
+use super::{RunInfo, input_config, support};
 use crate::config::Config;
 use crate::stats::summary::{ClientReport, CoreReport, Figure, GpuSummary, MetricResult, Spread};
 use crate::stats::{Attainment, SteadyState, Summary};
@@ -57,6 +57,9 @@ pub fn add_client_extras(document: &mut Value, extras: &ClientExtras) {
     };
     for metric in &extras.metrics {
         client.insert(metric.tag.into(), figure(metric));
+        if let Some(keys) = support::unsupported(metric) {
+            client["percentile_support"]["unsupported"][metric.tag] = keys;
+        }
     }
     if let Some((start_ns, end_ns, steady)) = &extras.steady {
         let mut out = Map::new();
@@ -113,7 +116,9 @@ pub fn aiperf(summary: &Summary, config: &Config, run: &RunInfo) -> Value {
             out.insert(metric.tag.into(), figure(metric));
         }
     }
-    out.insert("client".into(), client(&summary.client));
+    let mut account = client(&summary.client);
+    account["percentile_support"] = support::block(&summary.metrics);
+    out.insert("client".into(), account);
     let mut value = Value::Object(out);
     run.secrets.mask_value(&mut value);
     value
