@@ -102,6 +102,7 @@ pub fn conclude(run: &Run<'_>, measured: Measured) -> Result<Exit, String> {
         uncounted,
         fault,
     } = records;
+    let ended_early = outputs.iter().any(|output| output.fault.is_some());
     let mut client = client_report(run, outputs, &totals);
     client.record_thread_cpu_ns = cpu_ns;
     client.startup_ns = startup.unwrap_or(Ns::ZERO).0;
@@ -150,7 +151,7 @@ pub fn conclude(run: &Run<'_>, measured: Measured) -> Result<Exit, String> {
     let recorded = fault.map_or_else(|| files.finish(), Err);
     print(run, &summary, &extras.metrics);
     written.and(recorded)?;
-    Ok(exit(run, &summary))
+    Ok(exit(run, summary.client.verdict, ended_early))
 }
 
 /// Telemetry over the measured window; its notes go to the method block.
@@ -390,20 +391,16 @@ fn terminal_width() -> Option<usize> {
         .or_else(columns)
 }
 
-fn exit(run: &Run<'_>, summary: &Summary) -> Exit {
+/// How the run ended, the worst of all; `ended_early` when a worker did.
+fn exit(run: &Run<'_>, verdict: Verdict, ended_early: bool) -> Exit {
     let mut exit = run.signals.exit();
     let finished = run.pace.finished_count();
     if finished > 0 && run.pace.failed_count() >= finished {
         exit = exit.worse(Exit::Unreachable);
     }
-    if summary.client.verdict == Verdict::Invalid && !run.config.allow_invalid {
+    if verdict == Verdict::Invalid && !run.config.allow_invalid {
         exit = exit.worse(Exit::Invalid);
     }
-    let ended_early = summary
-        .client
-        .notes
-        .iter()
-        .any(|note| note.starts_with("a worker ended"));
     if ended_early {
         exit = exit.worse(Exit::Partial);
     }
