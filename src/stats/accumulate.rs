@@ -458,8 +458,7 @@ impl Accumulator {
                 }
                 _ => metric.value(record),
             };
-            let is_whole = metric.is_integer || metric.tag == "good_request_count";
-            values.extend(value.map(|v| match is_whole {
+            values.extend(value.map(|v| match metric.is_integer {
                 true => (metric, Value::Integer(whole(v))),
                 false => (metric, Value::Number(v)),
             }));

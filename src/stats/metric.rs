@@ -291,7 +291,7 @@ pub static METRICS: &[Metric] = &[
     m!("input_sequence_length", "Input Sequence Length", "tokens",
         Per(|r| count(r.tokens.input).and_then(positive))).more().at(Main, 700).whole(),
     m!("goodput", "Goodput", "requests/sec", Run).more().at(Main, 1000).need(Goodput),
-    m!("good_request_count", "Good Request Count", "requests", Run).need(Goodput),
+    m!("good_request_count", "Good Request Count", "requests", Run).need(Goodput).whole(),
     m!("output_token_count", "Output Token Count", "tokens",
         Per(|r| count(r.tokens.output).and_then(positive))).more().whole(),
     m!("reasoning_token_count", "Reasoning Token Count", "tokens",
