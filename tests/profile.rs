@@ -2,7 +2,8 @@
 
 use assert_cmd::cargo::cargo_bin;
 use serde_json::Value;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 
@@ -34,6 +35,26 @@ impl Mock {
             .unwrap();
         let url = line.trim().rsplit("//").next().unwrap().to_string();
         Mock { child, url }
+    }
+}
+
+impl Mock {
+    /// Waits until so many requests have been answered; a minute at most, however busy the machine.
+    fn wait_for_requests(&self, count: u64) {
+        for _ in 0..600 {
+            let mut stream = TcpStream::connect(&self.url).unwrap();
+            let ask = "GET /stats HTTP/1.1\r\nHost: mock\r\nConnection: close\r\n\r\n";
+            stream.write_all(ask.as_bytes()).unwrap();
+            let mut answer = String::new();
+            stream.read_to_string(&mut answer).unwrap();
+            let body = answer.split("\r\n\r\n").nth(1).unwrap();
+            let stats: Value = serde_json::from_str(body).unwrap();
+            if stats["completed"].as_u64().unwrap() >= count {
+                return;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(100));
+        }
+        panic!("no {count} requests within a minute");
     }
 }
 
@@ -317,8 +338,8 @@ fn the_probe_explains_what_the_server_refuses() {
 
 #[test]
 fn ctrl_c_drains_writes_and_exits_130() {
-    let mock = Mock::start(&["--ttft-ms", "50", "--itl-ms", "10", "--tokens", "10"]);
     for (signal, expected) in [("-INT", 130), ("-TERM", 143)] {
+        let mock = Mock::start(&["--ttft-ms", "50", "--itl-ms", "10", "--tokens", "10"]);
         let dir = tempfile::tempdir().unwrap();
         let child = Command::new(cargo_bin("tokenring"))
             .args([
@@ -344,8 +365,7 @@ fn ctrl_c_drains_writes_and_exits_130() {
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-        // Long enough for a debug build to have begun and to have some requests done.
-        std::thread::sleep(std::time::Duration::from_millis(2_500));
+        mock.wait_for_requests(6);
         let pid = child.id().to_string();
         assert!(
             Command::new("kill")
