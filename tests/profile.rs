@@ -164,6 +164,25 @@ fn the_demo_profiles_the_bundled_mock_and_writes_everything() {
     ] {
         assert!(path.join(name).is_file(), "{name}");
     }
+    // A reader of HdrHistogram's logs finds every request, and every gap between events.
+    let log = std::fs::read(path.join("profile_export.hlog")).unwrap();
+    let log = tokenring::stats::IntervalLog::read(&log).unwrap();
+    let total = |tag: &str| {
+        let found = log.iter().find(|interval| interval.tag == tag);
+        found.map(|interval| interval.histogram.count())
+    };
+    for tag in [
+        "time_to_first_token",
+        "request_latency",
+        "inter_token_latency",
+        "decode_duration",
+    ] {
+        assert_eq!(total(tag), Some(24), "{tag}");
+    }
+    assert_eq!(
+        total("inter_chunk_latency"),
+        json["inter_chunk_latency"]["count"].as_u64()
+    );
     // A second run moves the first aside.
     code(&run(&path, &flags), 0);
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 2);
@@ -312,8 +331,8 @@ fn the_probe_explains_what_the_server_refuses() {
 
 #[test]
 fn ctrl_c_drains_writes_and_exits_130() {
-    let mock = Mock::start(&["--ttft-ms", "50", "--itl-ms", "10", "--tokens", "10"]);
     for (signal, expected) in [("-INT", 130), ("-TERM", 143)] {
+        let mock = Mock::start(&["--ttft-ms", "50", "--itl-ms", "10", "--tokens", "10"]);
         let dir = tempfile::tempdir().unwrap();
         let child = Command::new(cargo_bin("tokenring"))
             .args([

@@ -2,10 +2,8 @@
 
 use super::{Device, Gauge, GpuSample};
 use crate::base::Ns;
-use crate::stats::summary::{Distribution, Figure, GpuSummary, MetricResult, PERCENTILES};
-
-/// A value over time, ascending in time.
-type Points = Vec<(Ns, f64)>;
+use crate::stats::summary::{Figure, GpuSummary, MetricResult};
+use crate::stats::{Deviation, Series};
 
 /// One row per device, in the devices' order; a device that never answered keeps an empty row.
 pub fn summarize(devices: &[Device], samples: &[GpuSample], from: Ns, to: Ns) -> Vec<GpuSummary> {
@@ -17,22 +15,27 @@ pub fn summarize(devices: &[Device], samples: &[GpuSample], from: Ns, to: Ns) ->
 }
 
 fn one(device: &Device, samples: &[&GpuSample], from: Ns, to: Ns) -> GpuSummary {
-    let points = |read: &dyn Fn(&GpuSample) -> Option<f64>| -> Points {
-        let point = |sample: &&GpuSample| read(sample).map(|value| (sample.at, value));
-        samples.iter().filter_map(point).collect()
+    let series = |read: &dyn Fn(&GpuSample) -> Option<f64>| {
+        let mut series = Series::default();
+        for sample in samples {
+            if let Some(value) = read(sample) {
+                series.push(sample.at, value);
+            }
+        }
+        series
     };
-    let (energy_j, energy_source) = match counter_delta(&points(&|s| s.energy_j), from, to) {
+    let gauge_of = |gauge: Gauge| series(&|s| s.gauges[gauge as usize]);
+    let (energy_j, energy_source) = match series(&|s| s.energy_j).counter_delta(from, to) {
         Some(joules) => (Some(joules), "counter"),
-        None => (
-            integral(&points(&|s| s.gauges[Gauge::Power as usize]), from, to),
-            "power_integration",
-        ),
+        None => match gauge_of(Gauge::Power).integral(from, to) {
+            Some(joules) => (Some(joules), "power_integration"),
+            None => (None, ""),
+        },
     };
     let mut metrics = Vec::new();
     for gauge in Gauge::ALL {
-        let values = points(&|s| s.gauges[gauge as usize]);
-        let inside = |(at, value): &(Ns, f64)| (from <= *at && *at <= to).then_some(*value);
-        if let Some(figure) = distribution(values.iter().filter_map(inside).collect()) {
+        // AIPerf's GPU figures have the sample deviation.
+        if let Some(figure) = gauge_of(gauge).distribution(from, to, Deviation::Sample) {
             let (tag, header, unit) = gauge.names();
             let figure = Figure::Distribution(figure);
             metrics.push(MetricResult {
@@ -59,90 +62,8 @@ fn one(device: &Device, samples: &[&GpuSample], from: Ns, to: Ns) -> GpuSummary 
         name: device.name.clone(),
         metrics,
         energy_j,
-        energy_source: if energy_j.is_some() {
-            energy_source
-        } else {
-            ""
-        },
+        energy_source,
     }
-}
-
-/// The value at a moment, on the line between the samples around it; `None` outside of them.
-fn at(points: &[(Ns, f64)], moment: Ns) -> Option<f64> {
-    let after = points.partition_point(|(at, _)| *at < moment);
-    let (right_at, right) = *points.get(after)?;
-    if right_at == moment {
-        return Some(right);
-    }
-    let (left_at, left) = *points.get(after.checked_sub(1)?)?;
-    let share =
-        moment.saturating_since(left_at).as_secs() / right_at.saturating_since(left_at).as_secs();
-    Some(left + (right - left) * share)
-}
-
-/// Growth of a counter over the window. The edges are interpolated: a counter read a sample before
-/// and a sample after would cover more time than the window. `None` when no sample lies on either
-/// side, or when the counter went back (the driver was reloaded).
-fn counter_delta(points: &[(Ns, f64)], from: Ns, to: Ns) -> Option<f64> {
-    let first = points.partition_point(|(at, _)| *at < from);
-    let last = points.partition_point(|(at, _)| *at <= to);
-    let around = &points[first.saturating_sub(1)..(last + 1).min(points.len())];
-    if from >= to || around.windows(2).any(|pair| pair[1].1 < pair[0].1) {
-        return None;
-    }
-    Some(at(points, to)? - at(points, from)?)
-}
-
-/// Area under the trapezoids between samples, in value-seconds; the first and last values hold to
-/// the window's edges where no sample lies beyond them. `None` without samples.
-fn integral(points: &[(Ns, f64)], from: Ns, to: Ns) -> Option<f64> {
-    let (_, first) = *points.first()?;
-    let (_, last) = *points.last()?;
-    if from >= to {
-        return None;
-    }
-    let mut corners = vec![(from, at(points, from).unwrap_or(first))];
-    let inside = points.iter().filter(|(at, _)| from < *at && *at < to);
-    corners.extend(inside);
-    corners.push((to, at(points, to).unwrap_or(last)));
-    let area = |pair: &[(Ns, f64)]| {
-        pair[1].0.saturating_since(pair[0].0).as_secs() * (pair[0].1 + pair[1].1) / 2.0
-    };
-    Some(corners.windows(2).map(area).sum())
-}
-
-/// Plain statistics over samples, with the sample standard deviation as AIPerf has it here (0 for
-/// one value). `None` without values.
-#[expect(clippy::cast_precision_loss, reason = "counts are far under 2^53")]
-fn distribution(mut values: Vec<f64>) -> Option<Distribution> {
-    values.sort_by(f64::total_cmp);
-    let (min, max) = (*values.first()?, *values.last()?);
-    let count = values.len() as f64;
-    let sum: f64 = values.iter().sum();
-    let avg = sum / count;
-    let squares: f64 = values.iter().map(|value| (value - avg).powi(2)).sum();
-    let percentile = |percent: f64| {
-        let rank = percent / 100.0 * (count - 1.0);
-        let ranks = values.iter().enumerate();
-        let below = ranks.take_while(|(i, _)| *i as f64 <= rank).last();
-        let (low, left) = below.map_or((0, min), |(i, value)| (i, *value));
-        let right = values.get(low + 1).copied().unwrap_or(left);
-        left + (right - left) * (rank - low as f64)
-    };
-    Some(Distribution {
-        avg,
-        min,
-        max,
-        std: if values.len() > 1 {
-            (squares / (count - 1.0)).sqrt()
-        } else {
-            0.0
-        },
-        sum,
-        count: values.len() as u64,
-        percentiles: PERCENTILES.map(percentile),
-        exact: true,
-    })
 }
 
 #[cfg(test)]

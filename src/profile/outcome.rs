@@ -12,6 +12,7 @@ use crate::engine::{CoreOutput, Pace, Requests};
 use crate::gpu::Sampler;
 use crate::report::json::ClientExtras;
 use crate::report::{self, RunInfo, Secrets};
+use crate::stats::energy::energy;
 use crate::stats::summary::{
     ClientReport, Figure, GpuSummary, MetricResult, StampSpreads, Verdict,
 };
@@ -96,12 +97,13 @@ pub fn conclude(run: &Run<'_>, measured: Measured) -> Result<Exit, String> {
         startup,
     } = measured;
     let RecordOutcome {
-        totals,
+        mut totals,
         files,
         cpu_ns,
         uncounted,
         fault,
     } = records;
+    let ended_early = outputs.iter().any(|output| output.fault.is_some());
     let mut client = client_report(run, outputs, &totals);
     client.record_thread_cpu_ns = cpu_ns;
     client.startup_ns = startup.unwrap_or(Ns::ZERO).0;
@@ -112,6 +114,10 @@ pub fn conclude(run: &Run<'_>, measured: Measured) -> Result<Exit, String> {
         ));
     }
     let gpus = gpus(sampler, totals.window, &mut client);
+    let seconds = |(from, to): (Ns, Ns)| to.saturating_since(from).as_secs();
+    let window_s = totals.window.map_or(0.0, seconds);
+    let per_joule = energy(&totals.metrics, &gpus, window_s, client.concurrency_asked);
+    totals.metrics.extend(per_joule);
     (client.verdict, client.reasons) = verdict::judge(run.config, &client, scale(run, &totals));
     let histograms = interval_log(&totals);
     let extras = ClientExtras {
@@ -146,7 +152,7 @@ pub fn conclude(run: &Run<'_>, measured: Measured) -> Result<Exit, String> {
     let recorded = fault.map_or_else(|| files.finish(), Err);
     print(run, &summary, &extras.metrics);
     written.and(recorded)?;
-    Ok(exit(run, &summary))
+    Ok(exit(run, summary.client.verdict, ended_early))
 }
 
 /// Telemetry over the measured window; its notes go to the method block.
@@ -197,7 +203,8 @@ fn figure(totals: &Totals, tag: &str) -> Option<f64> {
 fn scale(run: &Run<'_>, totals: &Totals) -> Scale {
     let ms = |tag: &str| figure(totals, tag).map(|value| value * 1e6);
     Scale {
-        gap_ns: ms("inter_chunk_latency").filter(|gap| *gap > 0.0),
+        // 0 when most events came joined: then the absolute limit judges alone.
+        gap_ns: ms("inter_chunk_latency"),
         latency_ns: ms("request_latency"),
         arrival_gap_ns: run.pace.scheduled_rate().map(|rate| 1e9 / rate),
     }
@@ -385,20 +392,16 @@ fn terminal_width() -> Option<usize> {
         .or_else(columns)
 }
 
-fn exit(run: &Run<'_>, summary: &Summary) -> Exit {
+/// How the run ended, the worst of all; `ended_early` when a worker did.
+fn exit(run: &Run<'_>, verdict: Verdict, ended_early: bool) -> Exit {
     let mut exit = run.signals.exit();
     let finished = run.pace.finished_count();
     if finished > 0 && run.pace.failed_count() >= finished {
         exit = exit.worse(Exit::Unreachable);
     }
-    if summary.client.verdict == Verdict::Invalid && !run.config.allow_invalid {
+    if verdict == Verdict::Invalid && !run.config.allow_invalid {
         exit = exit.worse(Exit::Invalid);
     }
-    let ended_early = summary
-        .client
-        .notes
-        .iter()
-        .any(|note| note.starts_with("a worker ended"));
     if ended_early {
         exit = exit.worse(Exit::Partial);
     }

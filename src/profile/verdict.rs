@@ -25,12 +25,16 @@ pub struct Scale {
     pub arrival_gap_ns: Option<f64>,
 }
 
+/// A run counts as stamped by the kernel when more of its reads than this are.
+const STAMPED_RATIO_MIN: f64 = 0.99;
+
 /// Judges a run; reasons come worst first.
 pub fn judge(config: &Config, client: &ClientReport, scale: Scale) -> (Verdict, Vec<Reason>) {
     let mut checks = Vec::new();
     timing_checks(config, client, scale, &mut checks);
     load_checks(client, &mut checks);
-    core_checks(client, &mut checks);
+    let all_else_holds = checks.iter().all(|check| check.reason().is_none());
+    checks.push(core_check(client, all_else_holds));
     let mut reasons: Vec<Reason> = checks.iter().filter_map(Check::reason).collect();
     reasons.sort_by_key(|reason| std::cmp::Reverse(reason.level));
     let verdict = reasons
@@ -89,7 +93,8 @@ fn load_checks(client: &ClientReport, out: &mut Vec<Check>) {
     {
         out.push(Check {
             code: "delivered_rate",
-            value: (delivered / asked - 1.0).abs() * 100.0,
+            // Multiplied first, so that a whole percent is one: 1 - 0.99 is more than 0.01.
+            value: (delivered - asked).abs() * 100.0 / asked,
             degraded: 1.0,
             invalid: 2.0,
             unit: "% off the schedule",
@@ -97,9 +102,10 @@ fn load_checks(client: &ClientReport, out: &mut Vec<Check>) {
         });
     }
     if let (Some(held), Some(asked)) = (client.concurrency_held, client.concurrency_asked) {
+        let asked = f64::from(asked);
         out.push(Check {
             code: "concurrency_held",
-            value: (1.0 - held / f64::from(asked)) * 100.0,
+            value: (asked - held) * 100.0 / asked,
             degraded: 1.0,
             invalid: 2.0,
             unit: "% below what was asked",
@@ -117,23 +123,23 @@ fn load_checks(client: &ClientReport, out: &mut Vec<Check>) {
     });
 }
 
-fn core_checks(client: &ClientReport, out: &mut Vec<Check>) {
-    let busiest = client
-        .cores
-        .iter()
-        .map(|core| core.busy_ratio)
-        .fold(0.0, f64::max)
-        * 100.0;
-    let stamped = client.kernel_stamped_ratio.unwrap_or(0.0) > 0.99;
-    out.push(Check {
+/// With the kernel's times a busy core harms nothing by itself: it is invalid only when something
+/// else is wrong too.
+fn core_check(client: &ClientReport, all_else_holds: bool) -> Check {
+    let busy = client.cores.iter().map(|core| core.busy_ratio);
+    let is_stamped = client.kernel_stamped_ratio.unwrap_or(0.0) > STAMPED_RATIO_MIN;
+    Check {
         code: "core_busy",
-        value: busiest,
-        degraded: if stamped { 95.0 } else { 90.0 },
-        // With the kernel's times a busy core harms nothing by itself.
-        invalid: if stamped { f64::INFINITY } else { 95.0 },
+        value: busy.fold(0.0, f64::max) * 100.0,
+        degraded: if is_stamped { 95.0 } else { 90.0 },
+        invalid: if is_stamped && all_else_holds {
+            f64::INFINITY
+        } else {
+            95.0
+        },
         unit: "% of a core",
         advice: "more cores (--cores)",
-    });
+    }
 }
 
 impl Check {
@@ -152,5 +158,200 @@ impl Check {
             limit: format!("{limit:.1}"),
             advice: self.advice,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Draft;
+    use crate::stats::summary::{CoreReport, Spread};
+    use Verdict::{Degraded, Invalid, Valid};
+
+    fn config(is_open: bool) -> Config {
+        let draft = Draft {
+            model: Some("m".into()),
+            concurrency: (!is_open).then_some(8),
+            request_rate: is_open.then_some(10.0),
+            ..Draft::default()
+        };
+        draft.check("tokenring profile").unwrap().config
+    }
+
+    fn p99(ns: u64) -> Spread {
+        Spread {
+            p99: ns,
+            ..Spread::default()
+        }
+    }
+
+    /// The verdict, and the code and level of its only reason.
+    fn verdict(is_open: bool, scale: Scale, client: &ClientReport) -> Verdict {
+        let (verdict, reasons) = judge(&config(is_open), client, scale);
+        assert!(reasons.len() <= 1, "{reasons:?}");
+        assert_eq!(reasons.first().map_or(Valid, |r| r.level), verdict);
+        verdict
+    }
+
+    #[test]
+    fn lags_are_judged_by_the_table_on_both_sides_of_each_limit() {
+        // Base in ns and the two limits in us: where the share is the higher, then where the floor.
+        for (code, is_open, base, degraded, invalid) in [
+            ("event_time_error", false, 10e6, 500, 1_000),
+            ("event_time_error", true, 1e6, 100, 200),
+            ("send_lag", true, 20e6, 5_000, 20_000),
+            ("send_lag", true, 1e6, 1_000, 5_000),
+            ("receive_lag", false, 100e6, 1_000, 2_000),
+            ("receive_lag", false, 10e6, 500, 1_000),
+        ] {
+            for (us, want) in [
+                (degraded, Valid),
+                (degraded + 1, Degraded),
+                (invalid, Degraded),
+                (invalid + 1, Invalid),
+            ] {
+                let mut client = ClientReport::default();
+                let mut scale = Scale::default();
+                let (figure, of) = match code {
+                    "event_time_error" => (&mut client.event_time_error, &mut scale.gap_ns),
+                    "send_lag" => (&mut client.send_lag, &mut scale.arrival_gap_ns),
+                    _ => (&mut client.receive_lag, &mut scale.latency_ns),
+                };
+                (*figure, *of) = (p99(us * 1_000), Some(base));
+                let found = verdict(is_open, scale, &client);
+                assert_eq!(found, want, "{code}: {us} us of {base} ns");
+            }
+        }
+    }
+
+    #[test]
+    fn lags_of_the_other_loop_do_not_count() {
+        let scale = Scale {
+            gap_ns: Some(1e6),
+            latency_ns: Some(1e6),
+            arrival_gap_ns: Some(1e6),
+        };
+        let client = ClientReport {
+            receive_lag: p99(1_000_000_000),
+            ..ClientReport::default()
+        };
+        assert_eq!(verdict(true, scale, &client), Valid);
+        let client = ClientReport {
+            send_lag: p99(1_000_000_000),
+            ..ClientReport::default()
+        };
+        assert_eq!(verdict(false, scale, &client), Valid);
+    }
+
+    #[test]
+    fn the_load_is_judged_by_the_table_on_both_sides_of_each_limit() {
+        for (delivered, want) in [
+            (100.0, Valid),
+            (99.0, Valid),
+            (98.9, Degraded),
+            (98.0, Degraded),
+            (97.9, Invalid),
+            (101.0, Valid),
+            (101.1, Degraded),
+            (102.0, Degraded),
+            (102.1, Invalid),
+        ] {
+            let client = ClientReport {
+                delivered_rate: Some(delivered),
+                scheduled_rate: Some(100.0),
+                ..ClientReport::default()
+            };
+            assert_eq!(
+                verdict(true, Scale::default(), &client),
+                want,
+                "{delivered}"
+            );
+        }
+        for (held, want) in [
+            (200.0, Valid),
+            (198.0, Valid),
+            (197.9, Degraded),
+            (196.0, Degraded),
+            (195.9, Invalid),
+        ] {
+            let client = ClientReport {
+                concurrency_held: Some(held),
+                concurrency_asked: Some(200),
+                ..ClientReport::default()
+            };
+            assert_eq!(verdict(false, Scale::default(), &client), want, "{held}");
+        }
+        for (lost, want) in [(0, Valid), (1, Invalid)] {
+            let client = ClientReport {
+                records_lost: lost,
+                ..ClientReport::default()
+            };
+            assert_eq!(verdict(false, Scale::default(), &client), want);
+        }
+    }
+
+    fn busy(ratio: f64, stamped_ratio: Option<f64>) -> ClientReport {
+        let core = |busy_ratio| CoreReport {
+            busy_ratio,
+            ..CoreReport::default()
+        };
+        ClientReport {
+            cores: vec![core(0.1), core(ratio)],
+            kernel_stamped_ratio: stamped_ratio,
+            ..ClientReport::default()
+        }
+    }
+
+    #[test]
+    fn a_busy_core_is_judged_by_who_stamps_the_reads() {
+        let user = [
+            (0.9, Valid),
+            (0.901, Degraded),
+            (0.95, Degraded),
+            (0.951, Invalid),
+        ];
+        let kernel = [
+            (0.901, Valid),
+            (0.95, Valid),
+            (0.951, Degraded),
+            (1.0, Degraded),
+        ];
+        for (steps, stamped) in [(user, None), (user, Some(0.99)), (kernel, Some(0.991))] {
+            for (ratio, want) in steps {
+                let client = busy(ratio, stamped);
+                assert_eq!(
+                    verdict(false, Scale::default(), &client),
+                    want,
+                    "{ratio} {stamped:?}"
+                );
+            }
+        }
+        // With the kernel's times it is invalid when something else does not hold.
+        let mut client = busy(0.96, Some(1.0));
+        client.concurrency_held = Some(98.5);
+        client.concurrency_asked = Some(100);
+        let (verdict, reasons) = judge(&config(false), &client, Scale::default());
+        assert_eq!((verdict, reasons.len()), (Invalid, 2));
+        assert_eq!(
+            (reasons[0].code, reasons[1].code),
+            ("core_busy", "concurrency_held")
+        );
+    }
+
+    #[test]
+    fn reasons_come_worst_first_with_what_was_measured() {
+        let mut client = busy(0.92, None);
+        client.records_lost = 3;
+        let (verdict, reasons) = judge(&config(false), &client, Scale::default());
+        assert_eq!(verdict, Invalid);
+        assert_eq!(
+            (reasons[0].code, reasons[1].code),
+            ("records_lost", "core_busy")
+        );
+        assert_eq!(reasons[0].measured, "3.0 records");
+        assert_eq!(
+            (reasons[1].measured.as_str(), reasons[1].limit.as_str()),
+            ("92.0 % of a core", "90.0")
+        );
     }
 }

@@ -1,62 +1,77 @@
 //! The report on screen: verdict, AIPerf's table, errors, GPUs, method, verdict again.
 
+use super::support;
 use super::text::{grouped, span, stat};
 use crate::stats::Summary;
-use crate::stats::summary::{ClientReport, Figure, MetricResult};
+use crate::stats::metric::{self, Group, METRICS, Need};
+use crate::stats::summary::{ClientReport, MetricResult};
 use std::fmt::Write;
 
 /// Columns of the table, most wanted first when there is little room.
 const COLUMNS: [&str; 8] = ["avg", "min", "max", "p99_9", "p99", "p90", "p50", "std"];
 /// Columns to drop, in this order, when a line would not fit.
 const DROPPED_FIRST: [&str; 5] = ["std", "p99_9", "min", "p90", "max"];
-/// Names longer than this get their unit on a line of its own.
-const NAME_CHARS_MAX: usize = 30;
-/// Tags of the table's rows, in AIPerf's display order.
-const ROWS: [&str; 22] = [
-    "time_to_first_token",
-    "time_to_second_token",
-    "time_to_first_output_token",
-    "request_latency",
-    "decode_duration",
-    "inter_token_latency",
-    "output_token_throughput_per_user",
-    "e2e_output_token_throughput",
-    "output_sequence_length",
-    "input_sequence_length",
-    "output_token_throughput",
-    "input_token_throughput",
-    "request_throughput",
-    "goodput",
-    "completed_request_count",
-    "request_error_rate",
-    "request_count",
-    "adj_time_to_first_token",
-    "adj_request_latency",
-    "adj_inter_token_latency",
-    "effective_concurrency",
-    "credit_to_start_latency",
-];
+/// Headers longer than this get their unit on a line of its own, as in AIPerf.
+const HEADER_CHARS_MAX: usize = 30;
 
 /// The whole report, at most `width` columns wide (at least 80), without colour.
-pub fn report(summary: &Summary, extra: &[MetricResult], width: usize) -> String {
+///
+/// Shape: `ours` are metrics that AIPerf lacks; they are shown beside its own, and only in open
+/// loop: with a slot for every request they repeat what stands above them.
+pub fn report(summary: &Summary, ours: &[MetricResult], width: usize) -> String {
     let width = width.max(80);
     let mut out = verdict(&summary.client);
     out.push('\n');
-    let rows: Vec<&MetricResult> = ROWS
-        .iter()
-        .filter_map(|tag| summary.metric(tag))
-        .chain(extra.iter())
-        .collect();
-    out.push_str(&table("tokenring | LLM Metrics", &rows, width));
+    let is_closed = summary.client.concurrency_asked.is_some();
+    let ours = if is_closed { &[] } else { ours };
+    let mut rows = rows(&summary.metrics, ours, Group::Default);
+    rows.extend(adjusted(&summary.metrics));
+    out.push_str(&table("tokenring | LLM Metrics", &rows, &COLUMNS, width));
+    let power = self::rows(&summary.metrics, &[], Group::Power);
+    if !power.is_empty() {
+        let title = "GPU Power Efficiency (NVIDIA)";
+        let _ = write!(out, "\n{}", table(title, &power, &["avg"], width));
+    }
     for gpu in &summary.gpus {
         let rows: Vec<&MetricResult> = gpu.metrics.iter().collect();
         let title = format!("GPU {} | {}", gpu.index, gpu.name);
-        let _ = write!(out, "\n{}", table(&title, &rows, width));
+        let _ = write!(out, "\n{}", table(&title, &rows, &COLUMNS, width));
     }
     errors(summary, width, &mut out);
-    method(summary, width, &mut out);
+    method(summary, &rows, width, &mut out);
     let _ = write!(out, "\n{}\n", verdict_line(&summary.client));
     out
+}
+
+/// A group's rows in AIPerf's order, ours among them. Counts of failures are left to the errors.
+fn rows<'a>(
+    metrics: &'a [MetricResult],
+    ours: &'a [MetricResult],
+    group: Group,
+) -> Vec<&'a MetricResult> {
+    let order = |row: &&MetricResult| {
+        let metric = metric::find(row.tag)?;
+        let is_shown = matches!(metric.group, Group::Client) || metric.group == group;
+        let is_shown = is_shown && metric.need != Need::Errors;
+        metric.display_order.filter(|_| is_shown)
+    };
+    let mut rows: Vec<_> = metrics.iter().chain(ours).collect();
+    rows.retain(|row| order(row).is_some());
+    rows.sort_by_key(order);
+    rows
+}
+
+/// The error-adjusted rows, in the order of what they adjust.
+fn adjusted(metrics: &[MetricResult]) -> Vec<&MetricResult> {
+    let order = |row: &&MetricResult| {
+        let mut all = METRICS.iter();
+        let of = all.find(|metric| metric.adjusted.is_some_and(|(tag, _)| tag == row.tag))?;
+        of.display_order
+    };
+    let mut rows: Vec<_> = metrics.iter().collect();
+    rows.retain(|row| order(row).is_some());
+    rows.sort_by_key(order);
+    rows
 }
 
 fn verdict_line(client: &ClientReport) -> String {
@@ -97,8 +112,8 @@ fn verdict(client: &ClientReport) -> String {
 }
 
 /// A box table; columns are dropped until it fits.
-fn table(title: &str, rows: &[&MetricResult], width: usize) -> String {
-    let mut columns: Vec<&str> = COLUMNS.to_vec();
+fn table(title: &str, rows: &[&MetricResult], columns: &[&str], width: usize) -> String {
+    let mut columns: Vec<&str> = columns.to_vec();
     let mut drop = DROPPED_FIRST.iter();
     loop {
         let drawn = draw(title, rows, &columns);
@@ -110,19 +125,35 @@ fn table(title: &str, rows: &[&MetricResult], width: usize) -> String {
     }
 }
 
-fn cell(metric: &MetricResult, column: &str) -> String {
-    stat(&metric.figure, column).map_or_else(|| "N/A".into(), grouped)
+/// A number, marked when its samples do not carry it. `is_marked` is the column's: with a mark in
+/// it the others leave its place free.
+fn cell(metric: &MetricResult, column: &str, is_marked: bool) -> String {
+    let mut text = stat(&metric.figure, column).map_or_else(|| "N/A".into(), grouped);
+    match has_mark(metric, column) {
+        true => text.push(support::MARK),
+        false if is_marked => text.push(' '),
+        false => {}
+    }
+    text
 }
 
-/// Lines of a row's name: the unit goes below when the name is long.
+/// Values over time, as a GPU's, are no samples in this sense.
+fn has_mark(metric: &MetricResult, column: &str) -> bool {
+    let is_there = stat(&metric.figure, column).is_some();
+    is_there
+        && !metric.tag.starts_with("nvidia_")
+        && support::is_unsupported(&metric.figure, column)
+}
+
+/// Lines of a row's name: the unit goes below when the header is long.
 fn name_lines(metric: &MetricResult) -> Vec<String> {
-    let unit = format!("({})", metric.unit);
-    let whole = format!("{} {unit}", metric.header);
-    let bare = matches!(metric.unit, "requests" | "count" | "");
-    match whole.chars().count() > NAME_CHARS_MAX + 16 {
-        _ if bare => vec![metric.header.to_string()],
-        true => vec![metric.header.to_string(), unit],
-        false => vec![whole],
+    let header = metric.header;
+    match metric.unit {
+        "" => vec![header.to_string()],
+        unit if header.chars().count() > HEADER_CHARS_MAX => {
+            vec![header.to_string(), format!("({unit})")]
+        }
+        unit => vec![format!("{header} ({unit})")],
     }
 }
 
@@ -135,10 +166,12 @@ fn draw(title: &str, rows: &[&MetricResult], columns: &[&str]) -> String {
         .map(|name| name.chars().count())
         .max()
         .unwrap_or(6);
+    let is_marked = |column: &str| rows.iter().any(|row| has_mark(row, column));
     let widths: Vec<usize> = columns
         .iter()
         .map(|column| {
-            let cells = rows.iter().map(|row| cell(row, column).len());
+            let is_marked = is_marked(column);
+            let cells = rows.iter().map(|row| cell(row, column, is_marked).len());
             cells.max().unwrap_or(0).max(head(column).len())
         })
         .collect();
@@ -168,7 +201,7 @@ fn draw(title: &str, rows: &[&MetricResult], columns: &[&str]) -> String {
             let _ = write!(out, "│ {name:>name_width$} │");
             for (column, width) in columns.iter().zip(&widths) {
                 let text = if at == 0 {
-                    cell(row, column)
+                    cell(row, column, is_marked(column))
                 } else {
                     String::new()
                 };
@@ -218,7 +251,7 @@ fn one_line_kept(text: &str, width: usize) -> String {
     )
 }
 
-fn method(summary: &Summary, width: usize, out: &mut String) {
+fn method(summary: &Summary, rows: &[&MetricResult], width: usize, out: &mut String) {
     let client = &summary.client;
     let mut lines = client.notes.clone();
     lines.push(format!(
@@ -230,16 +263,10 @@ fn method(summary: &Summary, width: usize, out: &mut String) {
             "the tokenizer is not the model's own: token counts of ours are estimates".into(),
         );
     }
-    for metric in &summary.metrics {
-        if let Figure::Distribution(d) = &metric.figure
-            && matches!(metric.tag, "time_to_first_token" | "request_latency")
-            && d.count < 662
-        {
-            let note = "p99 needs 662 requests to be carried at 99 % confidence, p99.9 6,636";
-            lines.push(format!("{} of {} requests: {note}", metric.header, d.count));
-            break;
-        }
-    }
+    let marked = COLUMNS
+        .iter()
+        .filter(|column| rows.iter().any(|row| has_mark(row, column)));
+    lines.extend(marked.filter_map(|column| support::note(column)));
     lines.push("one run: three or more make a number to quote".into());
     out.push_str("\nMethod\n");
     for line in lines {
@@ -271,10 +298,11 @@ fn wrap(text: &str, width: usize) -> Vec<String> {
 mod tests {
     use super::*;
     use crate::report::fixture;
+    use crate::stats::summary::Figure;
 
     #[test]
     fn no_line_is_wider_than_the_terminal() {
-        let summary = fixture::summary();
+        let summary = fixture::golden();
         for width in [80, 100, 140] {
             let text = report(&summary, &[], width);
             for line in text.lines() {
@@ -286,13 +314,70 @@ mod tests {
                 assert!(chars <= width || prose, "{chars} columns: {line}");
             }
             assert!(text.starts_with("Verdict: "));
-            assert!(
-                text.trim_end()
-                    .lines()
-                    .last()
-                    .unwrap()
-                    .starts_with("Verdict: ")
-            );
+            let last = text.trim_end().lines().last().unwrap();
+            assert!(last.starts_with("Verdict: "));
         }
+    }
+
+    /// Cells of each table line by line, without p99.9 and marks.
+    fn cells(text: &str) -> Vec<Vec<String>> {
+        let mut ours = None;
+        let mut out = Vec::new();
+        for line in text.lines().filter(|line| line.starts_with(['┃', '│'])) {
+            let inner = line.trim_matches(['┃', '│']).split(['┃', '│']);
+            let plain = |cell: &str| cell.trim().trim_end_matches('*').to_owned();
+            let mut cells: Vec<String> = inner.map(plain).collect();
+            if line.starts_with('┃') {
+                ours = cells.iter().position(|cell| cell == "p99.9");
+            }
+            if let Some(at) = ours {
+                cells.remove(at);
+            }
+            out.push(cells);
+        }
+        out
+    }
+
+    #[test]
+    fn the_tables_are_those_of_aiperf_and_a_p99_9() {
+        let golden =
+            include_str!("../../tests/data/golden/aiperf/profile_export_console.tables.txt");
+        let text = report(&fixture::golden(), &[], 140);
+        let text: Vec<&str> = text.split("GPU 0 |").collect();
+        assert_eq!(cells(text[0]), cells(golden));
+    }
+
+    #[test]
+    fn failures_bring_the_adjusted_rows_and_no_count_of_errors() {
+        let text = report(&fixture::golden_with_errors(), &[], 140);
+        insta::assert_snapshot!(text);
+    }
+
+    #[test]
+    fn the_whole_report_is_as_committed() {
+        insta::assert_snapshot!("report_80", report(&fixture::golden(), &[], 80));
+        insta::assert_snapshot!("report_140", report(&fixture::golden(), &[], 140));
+    }
+
+    #[test]
+    fn latency_from_due_stands_beside_its_own_in_open_loop_only() {
+        let mut summary = fixture::golden();
+        let ours = [MetricResult {
+            tag: "request_latency_from_due",
+            header: "Request Latency (from due)",
+            unit: "ms",
+            figure: Figure::Scalar(5.0),
+        }];
+        let text = report(&summary, &ours, 140);
+        let names: Vec<_> = cells(&text)
+            .into_iter()
+            .map(|cells| cells[0].clone())
+            .collect();
+        let at = names
+            .iter()
+            .position(|n| n == "Request Latency (from due) (ms)");
+        assert_eq!(names[at.unwrap() - 1], "Request Latency (ms)");
+        summary.client.concurrency_asked = Some(4);
+        assert!(!report(&summary, &ours, 140).contains("from due"));
     }
 }

@@ -5,7 +5,11 @@ use super::mask::Secrets;
 use crate::base::{Anchor, Ns};
 use crate::config::{Config, Draft};
 use crate::stats::Summary;
-use crate::stats::summary::{Distribution, Figure, GpuSummary, MetricResult};
+use crate::stats::metric::METRICS;
+use crate::stats::summary::{
+    Adjusted, Distribution, ErrorGroup, Figure, GpuSummary, MetricResult, Weighted,
+};
+use serde_json::Value;
 
 fn metric(tag: &'static str, header: &'static str, unit: &'static str) -> MetricResult {
     MetricResult {
@@ -79,4 +83,124 @@ pub(super) fn config() -> Config {
         ..Draft::default()
     };
     draft.check("tokenring profile").unwrap().config
+}
+
+/// AIPerf's own run as a summary of ours: every figure that it exported.
+pub(super) fn golden() -> Summary {
+    from_aiperf(include_str!(
+        "../../tests/data/golden/aiperf/profile_export_aiperf.json"
+    ))
+}
+
+/// The same of its run with failures and a warm-up.
+pub(super) fn golden_with_errors() -> Summary {
+    from_aiperf(include_str!(
+        "../../tests/data/golden/aiperf/profile_export_aiperf.with_errors_and_warmup.json"
+    ))
+}
+
+fn from_aiperf(text: &str) -> Summary {
+    let golden: Value = serde_json::from_str(text).unwrap();
+    let plain = METRICS.iter().map(|m| (m.tag, m.header, m.unit));
+    let adjusted = METRICS
+        .iter()
+        .filter_map(|m| m.adjusted.map(|(tag, header)| (tag, header, m.unit)));
+    let metrics = |values: &Value| -> Vec<MetricResult> {
+        let all = plain.clone().chain(adjusted.clone());
+        all.filter_map(|(tag, header, unit)| exported(&values[tag], tag, header, unit))
+            .collect()
+    };
+    let error = |group: &Value| ErrorGroup {
+        code: 500,
+        name: group["error_details"]["type"].as_str().unwrap().into(),
+        message: group["error_details"]["message"].as_str().unwrap().into(),
+        count: group["count"].as_u64().unwrap(),
+    };
+    let endpoints = golden["telemetry_data"]["endpoints"].as_object();
+    let first = endpoints.and_then(|all| all.values().next()?["gpus"].as_object());
+    Summary {
+        metrics: metrics(&golden),
+        warmup: metrics(&golden["warmup_metrics"]),
+        errors: golden["error_summary"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(error)
+            .collect(),
+        gpus: first.map_or(Vec::new(), |gpus| gpus.values().map(gpu).collect()),
+        ..Summary::default()
+    }
+}
+
+fn gpu(golden: &Value) -> GpuSummary {
+    let metrics = golden["metrics"].as_object().unwrap().iter();
+    let metrics = metrics.filter_map(|(tag, value)| {
+        let header = match tag.as_str() {
+            "nvidia_power_usage" => "NVIDIA GPU Power Usage",
+            "nvidia_energy_consumption" => "NVIDIA Energy Consumption",
+            "nvidia_gpu_utilization" => "NVIDIA GPU Utilization",
+            "nvidia_memory_utilization" => "NVIDIA Memory Utilization",
+            "nvidia_memory_used" => "NVIDIA GPU Memory Used",
+            "nvidia_temperature" => "NVIDIA GPU Temperature",
+            "nvidia_xid_errors" => "NVIDIA XID Errors",
+            _ => "NVIDIA Power Violation",
+        };
+        let still = |text: &str| -> &'static str { Box::leak(text.to_owned().into_boxed_str()) };
+        exported(value, still(tag), header, still(value["unit"].as_str()?))
+    });
+    GpuSummary {
+        index: u32::try_from(golden["gpu_index"].as_u64().unwrap()).unwrap(),
+        uuid: golden["gpu_uuid"].as_str().unwrap().into(),
+        name: golden["gpu_name"].as_str().unwrap().into(),
+        metrics: metrics.collect(),
+        ..GpuSummary::default()
+    }
+}
+
+fn exported(
+    value: &Value,
+    tag: &'static str,
+    header: &'static str,
+    unit: &'static str,
+) -> Option<MetricResult> {
+    let at = |key: &str| value[key].as_f64();
+    let must = |key: &str| at(key).unwrap_or_else(|| panic!("{tag} has no {key}"));
+    let count = value["count"].as_u64();
+    let avg = at("avg");
+    assert!(value.is_null() || value["unit"] == unit, "{tag}: {unit}");
+    let figure = match (avg, count) {
+        (Some(avg), Some(count)) => Figure::Distribution(Distribution {
+            avg,
+            min: must("min"),
+            max: must("max"),
+            std: must("std"),
+            sum: must("sum"),
+            count,
+            percentiles: [
+                "p1", "p5", "p10", "p25", "p50", "p75", "p90", "p95", "p99", "max", "max",
+            ]
+            .map(must),
+            exact: true,
+        }),
+        (Some(avg), None) if value.get("p50").is_some() => Figure::Weighted(Weighted {
+            avg,
+            min: must("min"),
+            max: must("max"),
+            std: must("std"),
+            percentiles: ["p50", "p90", "p95", "p99"].map(must),
+        }),
+        (Some(avg), None) => Figure::Scalar(avg),
+        (None, Some(count)) => Figure::Adjusted(Adjusted {
+            min: must("min"),
+            count,
+            percentiles: ["p1", "p5", "p10", "p25", "p50", "p75", "p90", "p95", "p99"].map(at),
+        }),
+        (None, None) => return None,
+    };
+    Some(MetricResult {
+        tag,
+        header,
+        unit,
+        figure,
+    })
 }

@@ -150,10 +150,9 @@ fn artifacts(config: &Config, run: &RunInfo) -> Value {
     if let Some(prefix) = &config.export_prefix {
         out["prefix"] = prefix.as_str().into();
     }
-    if config.export_level >= ExportLevel::Records {
-        out["records"] = json!(["jsonl"]);
-    }
+    // Records alone are the default, which AIPerf leaves out.
     if config.export_level == ExportLevel::Raw {
+        out["records"] = json!(["jsonl"]);
         out["raw"] = true.into();
     }
     out["auto_plot"] = false.into();

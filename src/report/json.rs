@@ -1,7 +1,7 @@
 //! `profile_export_aiperf.json`: AIPerf's keys in AIPerf's order, ours under `client`.
 
 use super::text::{PERCENTILE_KEYS, WEIGHTED_KEYS, wall};
-use super::{RunInfo, input_config};
+use super::{RunInfo, input_config, support};
 use crate::config::Config;
 use crate::stats::summary::{ClientReport, CoreReport, Figure, GpuSummary, MetricResult, Spread};
 use crate::stats::{Attainment, SteadyState, Summary};
@@ -57,6 +57,9 @@ pub fn add_client_extras(document: &mut Value, extras: &ClientExtras) {
     };
     for metric in &extras.metrics {
         client.insert(metric.tag.into(), figure(metric));
+        if let Some(keys) = support::unsupported(metric) {
+            client["percentile_support"]["unsupported"][metric.tag] = keys;
+        }
     }
     if let Some((start_ns, end_ns, steady)) = &extras.steady {
         let mut out = Map::new();
@@ -113,7 +116,9 @@ pub fn aiperf(summary: &Summary, config: &Config, run: &RunInfo) -> Value {
             out.insert(metric.tag.into(), figure(metric));
         }
     }
-    out.insert("client".into(), client(&summary.client));
+    let mut account = client(&summary.client);
+    account["percentile_support"] = support::block(&summary.metrics);
+    out.insert("client".into(), account);
     let mut value = Value::Object(out);
     run.secrets.mask_value(&mut value);
     value
@@ -328,6 +333,51 @@ mod tests {
             all.filter(|key| !key.starts_with("p99_")).collect()
         };
         assert_eq!(keys(&ours), keys(&golden["request_latency"]));
+    }
+
+    /// The members of `ours` that `golden` has are its own, and none of its is lacking.
+    fn assert_within(ours: &Value, golden: &Value, path: &str) {
+        let Some(map) = golden.as_object() else {
+            return assert_eq!(ours, golden, "{path}");
+        };
+        for (key, value) in map {
+            let own = ours
+                .get(key)
+                .unwrap_or_else(|| panic!("{path}.{key} is absent"));
+            assert_within(own, value, &format!("{path}.{key}"));
+        }
+    }
+
+    #[test]
+    fn the_figures_of_aiperf_come_out_as_they_went_in() {
+        for (summary, text) in [
+            (
+                fixture::golden(),
+                include_str!("../../tests/data/golden/aiperf/profile_export_aiperf.json"),
+            ),
+            (
+                fixture::golden_with_errors(),
+                include_str!(
+                    "../../tests/data/golden/aiperf/\
+                     profile_export_aiperf.with_errors_and_warmup.json"
+                ),
+            ),
+        ] {
+            let golden: Value = serde_json::from_str(text).unwrap();
+            let ours = aiperf(&summary, &fixture::config(), &fixture::run());
+            for (tag, figure) in golden.as_object().unwrap() {
+                // The one that agentic replay counts.
+                let is_figure = figure.get("unit").is_some() && tag != "context_overflow_count";
+                if is_figure || matches!(tag.as_str(), "error_summary") {
+                    assert_within(&ours[tag], figure, tag);
+                }
+            }
+            let telemetry = golden["telemetry_data"]["endpoints"].as_object();
+            for (_, source) in telemetry.into_iter().flatten() {
+                let own = &ours["telemetry_data"]["endpoints"][super::super::csv::GPU_SOURCE];
+                assert_within(own, source, "telemetry_data.endpoints");
+            }
+        }
     }
 
     #[test]

@@ -96,6 +96,10 @@ fn metadata(record: &Record, run: &RunInfo) -> Value {
     if cancelled {
         add("cancellation_time_ns", wall(record.done).into());
     }
+    // AIPerf's readers require them; every request here is a conversation of one turn.
+    add("context_overflow_skip", false.into());
+    add("agent_depth", 0.into());
+    add("root_correlation_id", uuid(record.request_id).into());
     Value::Object(out)
 }
 

@@ -12,6 +12,7 @@ mod input_config;
 pub mod json;
 pub mod jsonl;
 pub mod mask;
+mod support;
 mod text;
 
 use crate::base::Anchor;

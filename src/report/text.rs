@@ -67,17 +67,11 @@ pub(super) fn span(ns: u64) -> String {
     }
 }
 
-/// True when the unit says nothing that the header does not.
-fn is_bare(unit: &str) -> bool {
-    matches!(unit, "requests" | "count" | "")
-}
-
 /// `Time to First Token (ms)`; counts carry no unit.
 pub(super) fn csv_label(metric: &MetricResult) -> String {
-    if is_bare(metric.unit) {
-        metric.header.to_owned()
-    } else {
-        format!("{} ({})", metric.header, metric.unit)
+    match metric.unit {
+        "requests" | "count" | "" => metric.header.to_owned(),
+        unit => format!("{} ({unit})", metric.header),
     }
 }
 

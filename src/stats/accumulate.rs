@@ -118,9 +118,9 @@ struct Part {
 impl Part {
     fn new(limits: usize) -> Part {
         Part {
-            columns: vec![Column::Constant(0.0, 0); METRICS.len()],
-            gaps: Column::Constant(0.0, 0),
-            error_isl: Column::Constant(0.0, 0),
+            columns: METRICS.iter().map(|m| Column::new(m.is_signed)).collect(),
+            gaps: Column::new(false),
+            error_isl: Column::new(false),
             spans: Vec::new(),
             held: Vec::new(),
             chunks_kept: 0,
@@ -266,6 +266,10 @@ impl Part {
             "total_osl" => self.sum("output_sequence_length"),
             "total_output_tokens" => self.sum("output_token_count"),
             "total_reasoning_tokens" => self.sum("reasoning_token_count"),
+            "overall_thinking_efficiency" => {
+                let output = self.sum("output_token_count")?;
+                Some(self.sum("reasoning_token_count")? / output)
+            }
             "total_error_isl" => self.error_isl.distribution().map(|d| d.sum),
             "overall_usage_prompt_cache_read_pct" => {
                 let prompt = self.sum("usage_prompt_tokens").filter(|sum| *sum > 0.0)?;
@@ -296,6 +300,8 @@ impl Part {
                 Need::Streaming => options.streaming,
                 Need::Goodput => !options.goodput.is_empty(),
                 Need::Errors => self.failed > 0,
+                // They need the GPUs, which the records do not know: `energy`.
+                Need::Energy => false,
             };
             if !exists {
                 continue;
@@ -326,12 +332,7 @@ impl Part {
             let Some((tag, header)) = metric.adjusted.filter(|_| self.failed > 0) else {
                 continue;
             };
-            let successes = match column {
-                Column::Constant(_, count) => *count,
-                Column::Exact(values) => values.len() as u64,
-                Column::Rough(rough) => rough.count(),
-            };
-            let figure = adjusted(successes, self.failed, |rank| column.at(rank));
+            let figure = adjusted(column.count(), self.failed, |rank| column.at(rank));
             let figure = figure.map(Figure::Adjusted);
             results.extend(figure.map(|f| result(tag, header, metric.unit, f)));
         }
@@ -457,8 +458,7 @@ impl Accumulator {
                 }
                 _ => metric.value(record),
             };
-            let is_whole = metric.is_integer || metric.tag == "good_request_count";
-            values.extend(value.map(|v| match is_whole {
+            values.extend(value.map(|v| match metric.is_integer {
                 true => (metric, Value::Integer(whole(v))),
                 false => (metric, Value::Number(v)),
             }));

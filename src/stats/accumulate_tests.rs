@@ -213,3 +213,84 @@ fn a_record_gives_whole_tokens_and_a_list_of_gaps() {
     assert_eq!(values.len(), 1);
     assert_eq!(values[0].0.tag, "error_isl");
 }
+
+#[test]
+fn the_figures_of_a_run_are_exact() {
+    let mut o = options(true);
+    o.goodput = vec![("request_latency".to_owned(), 150.0)];
+    let mut first = streamed(0, &[100, 110, 130], 3);
+    first.tokens.reasoning = Some(2);
+    first.requested_output = Some(5);
+    first.usage = crate::stats::Usage {
+        prompt: Some(20),
+        completion: Some(5),
+        total: Some(25),
+        reasoning: Some(2),
+        cache_read: Some(12),
+        accepted_prediction: Some(1),
+        rejected_prediction: Some(3),
+    };
+    first.tokens.client_input = Some(10);
+    let mut second = streamed(50, &[150, 250], 2);
+    second.requested_output = Some(4);
+    second.usage.prompt = Some(10);
+    second.tokens.client_input = Some(10);
+    let t = total(o, &[first, second, failed()]);
+    // 0 to 250 ms; the first is good; the server's 20 prompt tokens are 100 % off our 10.
+    for (tag, want) in [
+        ("benchmark_duration", 0.25),
+        ("request_throughput", 8.0),
+        ("request_count", 2.0),
+        ("error_request_count", 1.0),
+        ("completed_request_count", 3.0),
+        ("request_error_rate", 100.0 / 3.0),
+        ("good_request_count", 1.0),
+        ("goodput", 4.0),
+        ("good_request_fraction", 1.0 / 3.0),
+        ("total_isl", 20.0),
+        ("total_osl", 7.0),
+        ("total_output_tokens", 5.0),
+        ("total_reasoning_tokens", 2.0),
+        ("overall_thinking_efficiency", 0.4),
+        ("output_token_throughput", 28.0),
+        ("input_token_throughput", 80.0),
+        ("total_token_throughput", 108.0),
+        ("error_isl", 10.0),
+        ("total_error_isl", 10.0),
+        ("osl_mismatch_count", 1.0),
+        ("osl_mismatch_diff_pct", -25.0),
+        ("usage_discrepancy_count", 1.0),
+        ("total_usage_prompt_tokens", 30.0),
+        ("total_usage_completion_tokens", 5.0),
+        ("total_usage_total_tokens", 25.0),
+        ("total_usage_reasoning_tokens", 2.0),
+        ("total_usage_prompt_cache_read_tokens", 12.0),
+        ("total_usage_accepted_prediction_tokens", 1.0),
+        ("total_usage_rejected_prediction_tokens", 3.0),
+        ("overall_usage_prompt_cache_read_pct", 40.0),
+    ] {
+        assert_eq!(avg(&t, tag), Some(want), "{tag}");
+    }
+}
+
+#[test]
+fn failures_bring_the_four_error_adjusted_metrics() {
+    let t = total(options(true), &[streamed(0, &[100, 110], 2), failed()]);
+    let adjusted = t.metrics.iter().filter(|m| m.tag.starts_with("adj_"));
+    let adjusted: Vec<_> = adjusted.map(|m| (m.tag, m.header)).collect();
+    assert_eq!(
+        adjusted,
+        [
+            ("adj_request_latency", "Request Latency (error-adjusted)"),
+            (
+                "adj_time_to_first_token",
+                "Time to First Token (error-adjusted)"
+            ),
+            (
+                "adj_inter_token_latency",
+                "Inter Token Latency (error-adjusted)"
+            ),
+            ("adj_decode_duration", "Decode Duration (error-adjusted)"),
+        ]
+    );
+}

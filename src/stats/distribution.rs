@@ -76,6 +76,20 @@ pub fn samples_needed(percent: f64) -> u64 {
     floor_index(6_636.0 * ratio).try_into().unwrap_or(u64::MAX)
 }
 
+/// The fewest samples of which the largest bounds a percentile from above at 99 % confidence: with
+/// fewer, nothing in them does.
+///
+/// ```
+/// use tokenring::stats::distribution::samples_bounded_by_max;
+/// // 0.9^44 is 0.0097: as rarely are all of 44 samples below the true p90.
+/// assert_eq!(samples_bounded_by_max(90.0), 44);
+/// assert_eq!(samples_bounded_by_max(99.0), 459);
+/// ```
+pub fn samples_bounded_by_max(percent: f64) -> u64 {
+    let below = (percent / 100.0).clamp(1e-9, 1.0 - 1e-9);
+    floor_index((0.01f64.ln() / below.ln()).ceil()) as u64
+}
+
 impl Distribution {
     /// Statistics of `values`, which are sorted in place; `None` when empty.
     ///
@@ -123,11 +137,6 @@ impl Distribution {
             .iter()
             .position(|p| (p - percent).abs() < 1e-9)?;
         Some(self.percentiles[index])
-    }
-
-    /// Does the number of values carry this percentile?
-    pub fn is_supported(&self, percent: f64) -> bool {
-        is_supported(self.count, percent)
     }
 }
 

@@ -3,8 +3,10 @@
 
 use super::summary::{Distribution, PERCENTILES, Spread};
 use crate::base::Ns;
-use hdrhistogram::serialization::V2DeflateSerializer;
-use hdrhistogram::serialization::interval_log::{IntervalLogWriterBuilder, Tag};
+use hdrhistogram::serialization::interval_log::{
+    IntervalLogIterator, IntervalLogWriterBuilder, LogEntry, Tag,
+};
+use hdrhistogram::serialization::{Deserializer, V2DeflateSerializer};
 use std::io;
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -50,6 +52,25 @@ impl Histogram {
             min: u64::MAX,
             max: 0,
             sum: 0,
+        }
+    }
+
+    /// From buckets alone, as a log has them: minimum, maximum and sum have 3 digits then.
+    fn from_buckets(mut inner: hdrhistogram::Histogram<u64>) -> Histogram {
+        inner.auto(true);
+        let sum = inner
+            .iter_recorded()
+            .map(|b| u128::from(b.value_iterated_to()) * u128::from(b.count_at_value()))
+            .sum();
+        Histogram {
+            min: if inner.is_empty() {
+                u64::MAX
+            } else {
+                inner.min()
+            },
+            max: inner.max(),
+            sum,
+            inner,
         }
     }
 
@@ -178,6 +199,42 @@ fn float_wide(value: u128) -> f64 {
     value as f64
 }
 
+/// One histogram of an interval log.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Interval {
+    /// Metric; empty when the log names none.
+    pub tag: String,
+    /// Since the start of the run, to the millisecond.
+    pub start: Duration,
+    /// To the millisecond.
+    pub length: Duration,
+    /// Values in ns.
+    pub histogram: Histogram,
+}
+
+/// `None` for what is not base64 with padding.
+fn from_base64(text: &str) -> Option<Vec<u8>> {
+    let digits = text.trim_end_matches('=');
+    let (mut out, mut held, mut bits) = (Vec::with_capacity(text.len()), 0u32, 0u32);
+    for byte in digits.bytes() {
+        let digit = match byte {
+            b'A'..=b'Z' => byte - b'A',
+            b'a'..=b'z' => byte - b'a' + 26,
+            b'0'..=b'9' => byte - b'0' + 52,
+            b'+' => 62,
+            b'/' => 63,
+            _ => return None,
+        };
+        held = held << 6 & 0xffff | u32::from(digit);
+        bits += 6;
+        if bits >= 8 {
+            bits -= 8;
+            out.push(u8::try_from(held >> bits & 0xff).ok()?);
+        }
+    }
+    Some(out)
+}
+
 /// Text of HdrHistogram's interval log (version 2, deflated), as its tools and plotters read it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IntervalLog {
@@ -228,6 +285,33 @@ impl IntervalLog {
             .map_err(|e| io::Error::other(e.to_string()))
     }
 
+    /// The histograms of a log, as any reader of the format finds them.
+    ///
+    /// # Errors
+    /// Text that is no log, or a histogram that does not decode.
+    pub fn read(log: &[u8]) -> io::Result<Vec<Interval>> {
+        let broken = |what: String| io::Error::other(format!("not a histogram log: {what}"));
+        let mut intervals = Vec::new();
+        for entry in IntervalLogIterator::new(log) {
+            let LogEntry::Interval(found) = entry.map_err(|error| broken(format!("{error:?}")))?
+            else {
+                continue;
+            };
+            let bytes = from_base64(found.encoded_histogram())
+                .ok_or_else(|| broken("base64".to_owned()))?;
+            let inner = Deserializer::new()
+                .deserialize(&mut bytes.as_slice())
+                .map_err(|error| broken(error.to_string()))?;
+            intervals.push(Interval {
+                tag: found.tag().map_or_else(String::new, |tag| tag.to_string()),
+                start: found.start_timestamp(),
+                length: found.duration(),
+                histogram: Histogram::from_buckets(inner),
+            });
+        }
+        Ok(intervals)
+    }
+
     /// The text so far.
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes
@@ -270,6 +354,37 @@ mod tests {
                 .starts_with("Tag=ttft,0.000,1.000,"),
             "{text}"
         );
+    }
+
+    #[test]
+    fn a_log_reads_back_as_it_was_written() {
+        let histograms = [
+            ("time_to_first_token", of(&[5, 6_000, 7_000_000])),
+            ("request_latency", of(&[86_400_000_000_000])),
+            ("empty", Histogram::new()),
+        ];
+        let mut log = IntervalLog::new(1_796_003_780_483_785_999).unwrap();
+        for (tag, histogram) in &histograms {
+            log.push(tag, Ns::from_ms(3), Ns::from_ms(1500), histogram)
+                .unwrap();
+        }
+        let read = IntervalLog::read(log.as_bytes()).unwrap();
+        assert_eq!(read.len(), histograms.len());
+        for (found, (tag, histogram)) in read.iter().zip(&histograms) {
+            assert_eq!(found.tag, *tag);
+            assert_eq!(found.start, Duration::from_millis(3));
+            assert_eq!(found.length, Duration::from_millis(1500));
+            assert!(found.histogram.inner == histogram.inner, "{tag}");
+            assert_eq!(found.histogram.count(), histogram.count());
+        }
+    }
+
+    #[test]
+    fn what_is_no_log_is_an_error() {
+        for text in ["Tag=a,0.1,1.0,2.0,!", "Tag=a,0.1,1.0,2.0,QUJD", "x"] {
+            assert!(IntervalLog::read(text.as_bytes()).is_err(), "{text}");
+        }
+        assert_eq!(from_base64("QUJDRA=="), Some(b"ABCD".to_vec()));
     }
 
     proptest! {

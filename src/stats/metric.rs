@@ -26,6 +26,8 @@ pub enum Need {
     Goodput,
     /// Only when something failed.
     Errors,
+    /// Only when GPUs were sampled; see `energy`.
+    Energy,
 }
 
 /// Where it is shown.
@@ -37,6 +39,8 @@ pub enum Group {
     Usage,
     /// With the HTTP stages.
     Http,
+    /// With the GPUs' power efficiency.
+    Power,
     /// In files only.
     None,
     /// Under `client` in the JSON.
@@ -64,6 +68,8 @@ pub struct Metric {
     pub need: Need,
     /// Values are whole numbers in the records file.
     pub is_integer: bool,
+    /// Values can be negative.
+    pub is_signed: bool,
     /// Also as `adj_<tag>`: tag and header of that.
     pub adjusted: Option<(&'static str, &'static str)>,
 }
@@ -80,6 +86,7 @@ impl Metric {
             group: Group::None,
             need: Need::Nothing,
             is_integer: false,
+            is_signed: false,
             adjusted: None,
         }
     }
@@ -98,6 +105,10 @@ impl Metric {
     }
     const fn whole(mut self) -> Self {
         self.is_integer = true;
+        self
+    }
+    const fn signed(mut self) -> Self {
+        self.is_signed = true;
         self
     }
     const fn adj(mut self, tag: &'static str, header: &'static str) -> Self {
@@ -178,6 +189,38 @@ pub fn prompt_diff_pct(r: &Record) -> Option<f64> {
 pub fn completion_diff_pct(r: &Record) -> Option<f64> {
     diff_pct(r.usage.completion, r.tokens.client_output)
 }
+/// Response head minus start; needs a stream.
+///
+/// ```
+/// use tokenring::base::Ns;
+/// use tokenring::stats::{Record, metric::{stream_prefill_latency, stream_setup_latency}};
+/// let mut r = Record { streamed: true, start: Ns::from_ms(10), ..Record::default() };
+/// r.headers = Some(Ns::from_ms(14));
+/// r.first_content = Some(Ns::from_ms(60));
+/// assert_eq!(stream_setup_latency(&r), Some(4.0));
+/// assert_eq!(stream_prefill_latency(&r), Some(46.0));
+/// ```
+pub fn stream_setup_latency(r: &Record) -> Option<f64> {
+    ms(Some(r.start), r.headers.filter(|_| r.streamed))
+}
+/// Time to first token minus stream setup: first content minus response head.
+pub fn stream_prefill_latency(r: &Record) -> Option<f64> {
+    ms(r.headers.filter(|_| r.streamed), r.first_content)
+}
+/// Reasoning tokens over answer tokens; absent when there are none of either.
+///
+/// ```
+/// use tokenring::stats::{Record, metric::thinking_efficiency};
+/// let mut r = Record::default();
+/// r.tokens.reasoning = Some(30);
+/// assert_eq!(thinking_efficiency(&r), None);
+/// r.tokens.output = Some(120);
+/// assert_eq!(thinking_efficiency(&r), Some(0.25));
+/// ```
+pub fn thinking_efficiency(r: &Record) -> Option<f64> {
+    let reasoning = count(r.tokens.reasoning).and_then(positive)?;
+    Some(reasoning / count(r.tokens.output).and_then(positive)?)
+}
 fn connecting(r: &Record) -> Option<f64> {
     match r.connect_start {
         None => r.sent.map(|_| 0.0),
@@ -212,9 +255,9 @@ pub fn is_usage_discrepancy(r: &Record) -> Option<bool> {
     Some(worst > 10.0)
 }
 
-use Group::{Client, Default as Main, Http, Usage as Server};
+use Group::{Client, Default as Main, Http, Power, Usage as Server};
 use Kind::{Events, Record as Per, Run};
-use Need::{Errors, Goodput, Streaming};
+use Need::{Energy, Errors, Goodput, Streaming};
 
 macro_rules! m {
     ($tag:expr, $header:expr, $unit:expr, $kind:expr) => {
@@ -233,7 +276,8 @@ pub static METRICS: &[Metric] = &[
         .at(Main, 100).need(Streaming)
         .adj("adj_time_to_first_token", "Time to First Token (error-adjusted)"),
     m!("time_to_second_token", "Time to Second Token", "ms",
-        Per(|r| ms(r.first_content, r.second_content))).at(Main, 200).need(Streaming),
+        Per(|r| ms(r.first_content.filter(|_| r.streamed), r.second_content)))
+        .at(Main, 200).need(Streaming),
     m!("inter_token_latency", "Inter Token Latency", "ms", Per(inter_token_latency))
         .at(Main, 400).need(Streaming)
         .adj("adj_inter_token_latency", "Inter Token Latency (error-adjusted)"),
@@ -247,7 +291,7 @@ pub static METRICS: &[Metric] = &[
     m!("input_sequence_length", "Input Sequence Length", "tokens",
         Per(|r| count(r.tokens.input).and_then(positive))).more().at(Main, 700).whole(),
     m!("goodput", "Goodput", "requests/sec", Run).more().at(Main, 1000).need(Goodput),
-    m!("good_request_count", "Good Request Count", "requests", Run).need(Goodput),
+    m!("good_request_count", "Good Request Count", "requests", Run).need(Goodput).whole(),
     m!("output_token_count", "Output Token Count", "tokens",
         Per(|r| count(r.tokens.output).and_then(positive))).more().whole(),
     m!("reasoning_token_count", "Reasoning Token Count", "tokens",
@@ -275,6 +319,13 @@ pub static METRICS: &[Metric] = &[
     m!("e2e_output_token_throughput", "E2E Output Token Throughput", "tokens/sec/user",
         Per(|r| Some(output_sequence_length(r)? / (positive(request_latency(r)?)? / 1e3))))
         .more().at(Main, 510),
+    // The next three and `overall_thinking_efficiency` are AIPerf's experiments: defined and, as
+    // released, in none of its files or tables.
+    m!("stream_setup_latency", "Stream Setup Latency", "ms", Per(stream_setup_latency))
+        .need(Streaming),
+    m!("stream_prefill_latency", "Stream Prefill Latency", "ms", Per(stream_prefill_latency))
+        .need(Streaming),
+    m!("thinking_efficiency", "Thinking Efficiency", "ratio", Per(thinking_efficiency)),
     m!("usage_prompt_tokens", "Usage Prompt Tokens", "tokens", Per(|r| count(r.usage.prompt)))
         .more().at(Server, 1000).whole(),
     m!("usage_prompt_cache_read_tokens", "Usage Prompt Cache Read Tokens", "tokens",
@@ -294,7 +345,7 @@ pub static METRICS: &[Metric] = &[
         Per(completion_diff_pct)),
     m!("usage_reasoning_tokens_diff_pct", "Usage Reasoning Diff %", "%",
         Per(|r| diff_pct(r.usage.reasoning, r.tokens.client_reasoning))),
-    m!("osl_mismatch_diff_pct", "OSL Mismatch Diff %", "%", Per(osl_mismatch_pct)),
+    m!("osl_mismatch_diff_pct", "OSL Mismatch Diff %", "%", Per(osl_mismatch_pct)).signed(),
     m!("http_req_blocked", "HTTP Blocked", "ms", Per(|r| r.sent.map(|_| 0.0))).at(Http, 2000),
     m!("http_req_dns_lookup", "HTTP DNS Lookup", "ms", Per(|r| r.sent.map(|_| 0.0)))
         .at(Http, 2010),
@@ -327,6 +378,7 @@ pub static METRICS: &[Metric] = &[
     m!("request_error_rate", "Request Error Rate", "%", Run).at(Main, 1080),
     m!("good_request_fraction", "GoodRequestFraction", "ratio", Run).more().need(Goodput),
     m!("total_reasoning_tokens", "Total Reasoning Tokens", "tokens", Run).more(),
+    m!("overall_thinking_efficiency", "Overall Thinking Efficiency", "ratio", Run),
     m!("total_usage_prompt_tokens", "Total Usage Prompt Tokens", "tokens", Run)
         .more().at(Server, 2000),
     m!("total_usage_prompt_cache_read_tokens", "Total Usage Prompt Cache Read Tokens", "tokens",
@@ -365,10 +417,31 @@ pub static METRICS: &[Metric] = &[
     m!("active_prefill_throughput_per_user", "Active Prefill Throughput Per User",
         "tokens/sec/user", Run).more(),
     m!("active_total_throughput", "Active Total Throughput", "tokens/sec", Run).more(),
-    m!("credit_to_start_latency", "Credit To Start Latency", "ms",
+    m!("credit_to_start_latency", "Credit-to-Start Latency", "ms",
         Per(|r| Some(r.start.saturating_since(r.due).as_ms()))),
     m!("effective_latency", "Effective Latency (CO-aware)", "ms",
         Per(|r| Some(r.done.saturating_since(r.due).as_ms()))),
+    m!("nvidia_total_gpu_power", "Total GPU Power", "W", Run).at(Power, 740).need(Energy),
+    m!("nvidia_average_gpu_power", "Average GPU Power", "W", Run).at(Power, 720).need(Energy),
+    m!("nvidia_total_gpu_energy", "Total GPU Energy", "J", Run).at(Power, 730).need(Energy),
+    m!("nvidia_output_tokens_per_joule", "Output Tokens per Joule", "tokens/J", Run)
+        .more().at(Power, 760).need(Energy),
+    m!("nvidia_energy_per_output_token", "Energy per Output Token", "mJ/token", Run)
+        .at(Power, 750).need(Energy),
+    m!("nvidia_energy_per_total_token", "Energy per Total Token", "mJ/token", Run)
+        .at(Power, 745).need(Energy),
+    m!("nvidia_energy_per_request", "Energy per Request", "joules/request", Run)
+        .at(Power, 755).need(Energy),
+    m!("nvidia_energy_per_user", "Energy per User", "joules/user", Run)
+        .at(Power, 765).need(Energy),
+    m!("nvidia_energy_delay_product", "Energy Delay Product", "J*s", Run)
+        .at(Power, 700).need(Energy),
+    m!("nvidia_performance_per_watt", "Performance per Watt", "requests/sec/W", Run)
+        .more().at(Power, 710).need(Energy),
+    m!("nvidia_output_tps_per_watt", "Output Tokens per Second per Watt", "tokens/sec/W", Run)
+        .more().at(Power, 712).need(Energy),
+    m!("nvidia_goodput_per_watt", "Goodput per Watt", "good-req/s/W", Run)
+        .more().at(Power, 714).need(Energy),
     m!("time_to_first_token_from_due", "Time to First Token (from due)", "ms",
         Per(|r| ms(Some(r.due), r.first_content.filter(|_| r.streamed))))
         .at(Client, 101).need(Streaming),
@@ -385,3 +458,7 @@ pub static METRICS: &[Metric] = &[
 pub fn find(tag: &str) -> Option<&'static Metric> {
     METRICS.iter().find(|metric| metric.tag == tag)
 }
+
+#[cfg(test)]
+#[path = "metric_tests.rs"]
+mod tests;

@@ -5,6 +5,7 @@
 pub mod accumulate;
 mod column;
 pub mod distribution;
+pub mod energy;
 pub mod histogram;
 pub mod metric;
 pub mod record;
@@ -14,7 +15,7 @@ pub mod summary;
 pub mod sweep;
 
 pub use accumulate::{AccumulateOptions, Accumulator, Attainment, SteadyState, Totals, Value};
-pub use histogram::{Histogram, IntervalLog};
+pub use histogram::{Histogram, Interval, IntervalLog};
 pub use metric::Metric;
 pub use record::{
     Buffers, Failure, FailureKind, Phase, Record, Stage, TokenCounts, TokenSource, Usage,

@@ -1,7 +1,7 @@
 //! A generic time series: what a sampler saw, and its statistics over a window.
 
-use super::distribution::{float_len, percentile};
-use super::summary::{Distribution, PERCENTILES};
+use super::distribution::float_len;
+use super::summary::Distribution;
 use crate::base::Ns;
 
 /// Values with their times.
@@ -48,7 +48,6 @@ impl Series {
         if deviation == Deviation::Sample && n > 1.0 {
             found.std *= (n / (n - 1.0)).sqrt();
         }
-        found.percentiles = PERCENTILES.map(|p| percentile(&values, p).unwrap_or(found.min));
         Some(found)
     }
 
@@ -66,13 +65,18 @@ impl Series {
         Some(before + (after - before) * at.saturating_since(t0).as_secs() / span)
     }
 
-    /// Growth of a counter over the window, its edges interpolated.
+    /// Growth of a counter over the window, its edges interpolated: read a sample before and one
+    /// after, it would cover more time than the window.
     ///
-    /// A counter that falls was reset: only the growth between resets is summed. `None` when fewer
-    /// than two samples exist or the samples do not touch the window.
+    /// `None` when no sample lies at or beyond either edge, or when the counter fell: it was reset,
+    /// and what it counted until then is unknown.
     pub fn counter_delta(&self, start: Ns, end: Ns) -> Option<f64> {
-        self.points(start, end)
-            .map(|points| points.windows(2).map(|w| (w[1].1 - w[0].1).max(0.0)).sum())
+        let is_covered = *self.times.first()? <= start && *self.times.last()? >= end;
+        let points = self.points(start, end).filter(|_| is_covered)?;
+        let before = self.times.partition_point(|&t| t <= start).checked_sub(1)?;
+        let after = self.times.partition_point(|&t| t < end);
+        let around = self.values.get(before..=after)?;
+        Some(points.last()?.1 - points.first()?.1).filter(|_| around.is_sorted())
     }
 
     /// Integral over the window in value x seconds, by trapezoids, edges interpolated (the end
@@ -126,12 +130,17 @@ mod tests {
     }
 
     #[test]
-    fn a_counter_that_is_reset_does_not_go_back() {
+    fn a_counter_that_is_reset_or_does_not_cover_the_window_tells_nothing() {
         let energy = series(&[(0, 100.0), (1000, 200.0), (2000, 0.0), (3000, 50.0)]);
-        assert_eq!(
-            energy.counter_delta(Ns::ZERO, Ns::from_ms(3000)),
-            Some(150.0)
-        );
+        let delta = |from, to| energy.counter_delta(Ns::from_ms(from), Ns::from_ms(to));
+        assert_eq!(delta(0, 3000), None);
+        // The fall lies between the edge and the sample behind it.
+        assert_eq!(delta(500, 1500), None);
+        assert_eq!(delta(500, 1000), Some(50.0));
+        assert_eq!(delta(2000, 3000), Some(50.0));
+        assert_eq!(delta(2500, 3001), None);
+        let late = series(&[(10, 1.0), (20, 2.0)]);
+        assert_eq!(late.counter_delta(Ns::from_ms(5), Ns::from_ms(15)), None);
     }
 
     #[test]
