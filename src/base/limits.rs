@@ -28,5 +28,7 @@ pub const INPUTS_BYTES_MAX: usize = 64 * 1024 * 1024;
 pub const RECORD_BATCHES_MAX: usize = 1024;
 /// Content events of one request whose times are kept; beyond, they are only counted.
 pub const EVENT_TIMES_MAX: usize = 1 << 22;
+/// Room that a request's raw events get before they come; address space until it is used.
+pub const RAW_RESERVE_BYTES_MAX: usize = 1 << 20;
 /// Due times that are computed ahead for an open loop: 400 MB of them would be a mistake.
 pub const DUE_TIMES_MAX: usize = 50_000_000;

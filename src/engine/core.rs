@@ -14,6 +14,38 @@ use std::collections::VecDeque;
 /// How often an idle core asks for a slot that another core frees.
 const SLOT_POLL: Ns = Ns(500_000);
 
+/// The thread's CPU over each second.
+#[derive(Default)]
+pub(super) struct BusyWatch {
+    since: Ns,
+    used: ThreadCpu,
+    /// The busiest second so far, 0..1.
+    pub(super) max: Option<f64>,
+}
+
+impl BusyWatch {
+    fn start(at: Ns) -> BusyWatch {
+        BusyWatch {
+            since: at,
+            used: thread_cpu(),
+            max: None,
+        }
+    }
+
+    /// Looks at the clock; a second that is over is noted.
+    fn look(&mut self, at: Ns) {
+        let wall = at.saturating_since(self.since);
+        if wall < Ns::from_ms(1_000) {
+            return;
+        }
+        let used = thread_cpu();
+        let cpu = used.since(&self.used);
+        let busy = Ns(cpu.user_ns + cpu.system_ns).as_secs() / wall.as_secs();
+        self.max = Some(self.max.map_or(busy, |max| max.max(busy)));
+        (self.since, self.used) = (at, used);
+    }
+}
+
 /// One core's state; its connections are in `lines`, its records in `handover`.
 pub(super) struct Core {
     pub(super) plan: CorePlan,
@@ -39,6 +71,7 @@ pub(super) struct Core {
     pub(super) serial: u64,
     pub(super) request: Vec<u8>,
     pub(super) cpu_start: ThreadCpu,
+    pub(super) busy: BusyWatch,
     pub(super) typical_latency: f64,
     pub(super) typical_gap: f64,
     pub(super) finished: bool,
@@ -114,6 +147,7 @@ impl Core {
             serial: 0,
             request: Vec::new(),
             cpu_start: ThreadCpu::default(),
+            busy: BusyWatch::default(),
             typical_latency: 0.0,
             typical_gap: 0.0,
             finished: false,
@@ -125,7 +159,8 @@ impl Core {
         self.open_connections().await?;
         self.plan.pace.core_is_ready();
         let start = self.await_start().await?;
-        self.cpu_start = thread_cpu();
+        self.busy = BusyWatch::start(now());
+        self.cpu_start = self.busy.used;
         for _ in 0..self.plan.slots {
             self.free_slots.push_back(start);
         }
@@ -142,6 +177,7 @@ impl Core {
             self.report.loop_stall_ns_max = self.report.loop_stall_ns_max.max(stall);
             self.wait(next).await?;
             looked = now();
+            self.busy.look(looked);
             self.take_events();
         }
         self.flush(true);

@@ -84,7 +84,7 @@ impl Core {
     }
 
     pub(super) fn output(mut self, receive_path: String, fault: Option<String>) -> CoreOutput {
-        let used = thread_cpu();
+        let used = thread_cpu().since(&self.cpu_start);
         for batch in self.waiting.drain(..) {
             // The loop is over: waiting hurts nobody now. A closed channel means that the record
             // thread has failed, and says so itself.
@@ -93,13 +93,14 @@ impl Core {
                 self.records_lost += count;
             }
         }
-        self.report.user_ns = used.user_ns - self.cpu_start.user_ns;
-        self.report.system_ns = used.system_ns - self.cpu_start.system_ns;
+        self.report.user_ns = used.user_ns;
+        self.report.system_ns = used.system_ns;
         self.report.reads_count = self.recorder.reads;
         self.report.events_count = self.recorder.events;
         let elapsed = self.plan.pace.elapsed().as_secs().max(1e-9);
         self.report.busy_ratio =
             Ns(self.report.user_ns + self.report.system_ns).as_secs() / elapsed;
+        self.report.busy_ratio_1s_max = self.busy.max.unwrap_or(self.report.busy_ratio);
         CoreOutput {
             report: self.report,
             recorder: self.recorder,

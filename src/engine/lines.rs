@@ -2,7 +2,7 @@
 
 use super::core::Core;
 use super::flight::Flight;
-use crate::base::{Ns, Rng, now, rng::Stream};
+use crate::base::{Ns, Rng, limits, now, rng::Stream};
 use crate::http::{Conn, ConnError, Secured};
 use crate::runtime::{Chunk, Event, Token};
 use crate::stats::{FailureKind, Record};
@@ -10,6 +10,9 @@ use std::io;
 
 /// What a kernel stamp itself may be off by: the comparison of the two clocks.
 const STAMP_ERROR_NS: u64 = 1_000;
+
+/// Bytes that an event is taken to have when raw events are kept.
+const RAW_EVENT_BYTES: usize = 320;
 
 /// What a connection is doing.
 pub(super) enum Doing {
@@ -69,6 +72,19 @@ impl Core {
         record.requested_output = request.output_tokens;
         record.buffers = self.plan.buffers.try_recv().unwrap_or_default();
         let plan = &self.plan;
+        if plan.raw {
+            // Streams that began together would otherwise grow together, and stall the core.
+            let events = record.requested_output.unwrap_or(0) as usize;
+            let bytes = events.saturating_mul(RAW_EVENT_BYTES);
+            record
+                .buffers
+                .raw
+                .reserve(bytes.min(limits::RAW_RESERVE_BYTES_MAX));
+            record
+                .buffers
+                .raw_marks
+                .reserve(events.min(limits::RAW_RESERVE_BYTES_MAX / RAW_EVENT_BYTES));
+        }
         let flight = match self.spare.pop() {
             Some(mut flight) => {
                 flight.renew(record, request.body);

@@ -126,7 +126,7 @@ fn load_checks(client: &ClientReport, out: &mut Vec<Check>) {
 /// With the kernel's times a busy core harms nothing by itself: it is invalid only when something
 /// else is wrong too.
 fn core_check(client: &ClientReport, all_else_holds: bool) -> Check {
-    let busy = client.cores.iter().map(|core| core.busy_ratio);
+    let busy = client.cores.iter().map(|core| core.busy_ratio_1s_max);
     let is_stamped = client.kernel_stamped_ratio.unwrap_or(0.0) > STAMPED_RATIO_MIN;
     Check {
         code: "core_busy",
@@ -291,8 +291,8 @@ mod tests {
     }
 
     fn busy(ratio: f64, stamped_ratio: Option<f64>) -> ClientReport {
-        let core = |busy_ratio| CoreReport {
-            busy_ratio,
+        let core = |busy_ratio_1s_max| CoreReport {
+            busy_ratio_1s_max,
             ..CoreReport::default()
         };
         ClientReport {

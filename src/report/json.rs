@@ -307,6 +307,7 @@ fn core(core: &CoreReport) -> Value {
     json!({
         "cpu": core.cpu,
         "busy_ratio": core.busy_ratio,
+        "busy_ratio_1s_max": core.busy_ratio_1s_max,
         "user_ns": core.user_ns,
         "system_ns": core.system_ns,
         "loop_stall_ns_max": core.loop_stall_ns_max,

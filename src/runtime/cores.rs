@@ -13,6 +13,19 @@ pub struct ThreadCpu {
     pub involuntary_switches: u64,
 }
 
+impl ThreadCpu {
+    /// What was used since `earlier`, of the same thread.
+    pub fn since(&self, earlier: &ThreadCpu) -> ThreadCpu {
+        ThreadCpu {
+            user_ns: self.user_ns.saturating_sub(earlier.user_ns),
+            system_ns: self.system_ns.saturating_sub(earlier.system_ns),
+            involuntary_switches: self
+                .involuntary_switches
+                .saturating_sub(earlier.involuntary_switches),
+        }
+    }
+}
+
 /// CPU numbers that this process may use, ascending; at least `[0]`.
 pub fn usable() -> Vec<usize> {
     let mut cpus: Vec<usize> = core_affinity::get_core_ids()

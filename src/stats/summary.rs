@@ -217,6 +217,8 @@ pub struct CoreReport {
     pub cpu: Option<usize>,
     /// Thread CPU time over the measured window's length, 0..1.
     pub busy_ratio: f64,
+    /// The same over its busiest second, 0..1; over the whole run when that was shorter.
+    pub busy_ratio_1s_max: f64,
     /// User CPU, ns.
     pub user_ns: u64,
     /// System CPU, ns.
