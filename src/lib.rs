@@ -5,6 +5,8 @@
 //! waist between what measures and what reports. ARCHITECTURE.md has the map.
 #![deny(unsafe_code)]
 #![warn(missing_docs)]
+// They panic on a closed or full output: view::tell and view::show do not.
+#![warn(clippy::print_stdout, clippy::print_stderr)]
 
 pub mod archive;
 pub mod base;

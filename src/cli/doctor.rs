@@ -5,8 +5,7 @@ use crate::runtime::{self, Diagnosis};
 
 /// Runs the subcommand.
 pub fn run() -> Exit {
-    print!("{}", describe(&runtime::diagnose()));
-    Exit::Ok
+    super::show(describe(&runtime::diagnose()).as_bytes())
 }
 
 fn describe(found: &Diagnosis) -> String {

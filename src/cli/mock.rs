@@ -2,8 +2,8 @@
 
 use crate::base::{Exit, Ns};
 use crate::mock::{self, Jitter, LineEnd, Options, UsageMode};
+use crate::view::{show, tell};
 use clap::{Arg, ArgAction, ArgMatches, Command};
-use std::io::Write;
 
 #[rustfmt::skip]
 const FLAGS: &[(&str, &str, &str)] = &[
@@ -80,19 +80,18 @@ pub fn run(matches: &ArgMatches) -> Exit {
     let options = match options(matches) {
         Ok(options) => options,
         Err(text) => {
-            eprintln!("error: {text}");
+            tell(&format!("error: {text}"));
             return Exit::Usage;
         }
     };
     let served = mock::run(options, |addr| {
-        println!("listening on http://{addr}");
-        // Whoever waits for the address must get it now; a closed pipe waits for nothing.
-        let _ = std::io::stdout().flush();
+        // Whoever waits for the address must get it now; the server serves all the same.
+        let _ = show(format!("listening on http://{addr}\n").as_bytes());
     });
     match served {
         Ok(()) => Exit::Ok,
         Err(error) => {
-            eprintln!("error: {error}");
+            tell(&format!("error: {error}"));
             Exit::Unexpected
         }
     }

@@ -9,6 +9,7 @@ mod profile;
 mod refused;
 
 use crate::base::{Exit, Ns};
+use crate::view::{self, tell};
 use clap::Command;
 use clap::error::ErrorKind;
 use std::ffi::OsString;
@@ -35,17 +36,19 @@ fn command() -> Command {
 pub fn main(args: impl IntoIterator<Item = OsString>, launched: Ns) -> Exit {
     let args: Vec<OsString> = args.into_iter().collect();
     if let Some(text) = refusal(&args) {
-        eprintln!("error: {text}");
+        tell(&format!("error: {text}"));
         return Exit::Usage;
     }
     let matches = match command().try_get_matches_from(&args) {
         Ok(matches) => matches,
         Err(error) => {
-            // A closed stdout is no reason to fail.
-            let _ = error.print();
             return match error.kind() {
-                ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => Exit::Ok,
-                _ => Exit::Usage,
+                ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => printed(error.print()),
+                _ => {
+                    // The exit code says it too.
+                    let _ = error.print();
+                    Exit::Usage
+                }
             };
         }
     };
@@ -86,14 +89,33 @@ fn refusal(args: &[OsString]) -> Option<String> {
 
 fn completions(matches: &clap::ArgMatches) -> Exit {
     if let Some(&shell) = matches.get_one::<clap_complete::Shell>("SHELL") {
-        clap_complete::generate(shell, &mut command(), "tokenring", &mut std::io::stdout());
+        // Into memory first: the generator panics where a write fails.
+        let mut script = Vec::new();
+        clap_complete::generate(shell, &mut command(), "tokenring", &mut script);
+        return show(&script);
     }
     Exit::Ok
 }
 
 fn man() -> Exit {
-    match clap_mangen::Man::new(command()).render(&mut std::io::stdout()) {
-        Ok(()) => Exit::Ok,
+    let mut page = Vec::new();
+    match clap_mangen::Man::new(command()).render(&mut page) {
+        Ok(()) => show(&page),
         Err(_) => Exit::Unexpected,
+    }
+}
+
+/// Data on stdout; when it is lost, that is said and is a failure.
+fn show(data: &[u8]) -> Exit {
+    printed(view::show(data))
+}
+
+fn printed(result: std::io::Result<()>) -> Exit {
+    match result {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+            tell(&format!("error: stdout: {error}"));
+            Exit::Unexpected
+        }
+        _ => Exit::Ok,
     }
 }

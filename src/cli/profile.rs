@@ -5,6 +5,7 @@ use crate::base::{Exit, Ns};
 use crate::config::{self, Checked, Draft};
 use crate::profile::{self, Launch};
 use crate::stats::metric;
+use crate::view::tell;
 use clap::ArgMatches;
 use serde_json::Map;
 use std::ffi::OsString;
@@ -14,7 +15,7 @@ use std::path::Path;
 pub fn run(matches: &ArgMatches, args: &[OsString], launched: Ns) -> Exit {
     match checked(matches, args) {
         Err(text) => {
-            eprintln!("error: {text}");
+            tell(&format!("error: {text}"));
             Exit::Usage
         }
         Ok(Checked { config, mut notes }) => {

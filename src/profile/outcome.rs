@@ -17,9 +17,9 @@ use crate::stats::summary::{
     ClientReport, Figure, GpuSummary, MetricResult, StampSpreads, Verdict,
 };
 use crate::stats::{CoreRecorder, IntervalLog, Summary, Totals};
+use crate::view::{show, tell};
 use crate::workload::TokenizerChoice;
 use sha2::{Digest, Sha256};
-use std::io::Write;
 use std::path::PathBuf;
 
 /// What the threads have left behind.
@@ -150,8 +150,8 @@ pub fn conclude(run: &Run<'_>, measured: Measured) -> Result<Exit, String> {
         .mask(&report::console::report(&summary, &extras.metrics, 140));
     let written = write_files(run, &summary, &extras, &histograms, &text);
     let recorded = fault.map_or_else(|| files.finish(), Err);
-    print(run, &summary, &extras.metrics);
-    written.and(recorded)?;
+    let printed = print(run, &summary, &extras.metrics);
+    written.and(recorded).and(printed)?;
     Ok(exit(run, summary.client.verdict, ended_early))
 }
 
@@ -170,7 +170,7 @@ fn gpus(
         (Ok(_), None) => Vec::new(),
         (Err(reason), _) => {
             if !reason.is_empty() {
-                eprintln!("note: no GPU telemetry: {reason}");
+                tell(&format!("note: no GPU telemetry: {reason}"));
             }
             Vec::new()
         }
@@ -372,15 +372,17 @@ fn write_inputs(run: &Run<'_>) -> Result<(), String> {
         .map_err(|error| error.to_string())
 }
 
-fn print(run: &Run<'_>, summary: &Summary, extra: &[MetricResult]) {
+fn print(run: &Run<'_>, summary: &Summary, extra: &[MetricResult]) -> Result<(), String> {
     let width = terminal_width().unwrap_or(140);
     let mut text = run
         .info
         .secrets
         .mask(&report::console::report(summary, extra, width));
     text.push_str(&format!("Artifacts: {}\n", run.info.artifact_dir));
-    // `| head -1` closes the pipe early: the files are written all the same.
-    let _ = std::io::stdout().write_all(text.as_bytes());
+    show(text.as_bytes()).map_err(|error| {
+        let dir = &run.info.artifact_dir;
+        format!("stdout: {error}: the report is lost here, the files in {dir} have it")
+    })
 }
 
 fn terminal_width() -> Option<usize> {

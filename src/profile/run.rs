@@ -14,7 +14,7 @@ use crate::engine::{self, CoreOutput, CorePlan, Pace, Requests, Stop, Target};
 use crate::gpu;
 use crate::report::RunInfo;
 use crate::stats::{AccumulateOptions, Accumulator, Buffers, Record};
-use crate::view::{Progress, Snapshot};
+use crate::view::{Progress, Snapshot, show, tell};
 use crate::workload::{Tokenizer, TokenizerChoice};
 use crossbeam_channel::{Sender, bounded};
 use std::io::IsTerminal;
@@ -78,7 +78,7 @@ pub fn run(config: Config, launch: Launch) -> Exit {
         Ok(exit) => exit,
         Err(early) => {
             if !early.text.is_empty() {
-                eprintln!("error: {}", secrets.mask(&early.text));
+                tell(&format!("error: {}", secrets.mask(&early.text)));
             }
             early.exit
         }
@@ -124,16 +124,16 @@ fn measure(config: Config, launch: Launch) -> Result<Exit, Early> {
 fn prepare(mut config: Config, launch: &Launch) -> Result<Option<Prepared>, Early> {
     let usage = |text: String| Early::new(Exit::Usage, text);
     for note in &launch.notes {
-        eprintln!("note: {note}");
+        tell(&format!("note: {note}"));
     }
     setup::check_limits(&config).map_err(usage)?;
     let cores = setup::cores(&config).map_err(usage)?;
     let (tokenizer, choice) = Tokenizer::load(&config.tokenizer, config.model.as_deref())
         .map_err(|error| usage(error.to_string()))?;
     if choice.stands_in {
-        eprintln!(
+        tell(
             "note: the builtin tokenizer (o200k) stands in for the model's own; give one \
-                   with --tokenizer, or say `--tokenizer builtin`"
+             with --tokenizer, or say `--tokenizer builtin`",
         );
     }
     let signals = Signals::listen()
@@ -158,8 +158,11 @@ fn prepare(mut config: Config, launch: &Launch) -> Result<Option<Prepared>, Earl
     let payloads = setup::payloads(&config, &model, &tokenizer, &options);
     if config.dry_run {
         let text = plan_text::describe(&config, &targets[0], &payloads.get(0), &cores);
-        print!("{}", outcome::secrets(&config).mask(&text));
-        return Ok(None);
+        let text = outcome::secrets(&config).mask(&text);
+        return match show(text.as_bytes()) {
+            Ok(()) => Ok(None),
+            Err(error) => Err(Early::new(Exit::Unexpected, format!("stdout: {error}"))),
+        };
     }
     let path = outcome::artifact_path(&config);
     let dir = RunDir::open(&path, config.overwrite).map_err(|error| usage(error.to_string()))?;
@@ -371,7 +374,10 @@ fn watch(prepared: &Prepared, launched: Ns, ended: impl Fn() -> bool) {
                 pace.begin(now());
                 if config.verbose {
                     let after = now().saturating_since(launched);
-                    eprintln!("first request {:.0} ms after launch", after.as_ms());
+                    tell(&format!(
+                        "first request {:.0} ms after launch",
+                        after.as_ms()
+                    ));
                 }
             }
             thread::sleep(Duration::from_micros(200));

@@ -1,12 +1,15 @@
 //! The live line: a bar on a terminal, a plain line now and then in a pipe, always on stderr.
 //!
 //! It is fed with plain numbers and knows nothing of sockets, files or how they came about. Start
-//! at [`Progress`].
+//! at [`Progress`]; single lines go by [`tell`], data by [`show`].
+
+mod say;
+
+pub use say::{show, tell};
 
 use crate::base::Ns;
 use crate::config::Ui;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use std::io::Write;
 
 /// Time between two plain lines.
 const LINE_EVERY: Ns = Ns::from_ms(5_000);
@@ -72,8 +75,7 @@ impl Progress {
             bar.set_position(snapshot.done + snapshot.failed);
             bar.set_message(line(&snapshot, self.total));
         } else if self.is_due(&snapshot) {
-            // A closed stderr must not end a run.
-            let _ = writeln!(std::io::stderr(), "{}", line(&snapshot, self.total));
+            tell(&line(&snapshot, self.total));
         }
     }
 
