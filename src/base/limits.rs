@@ -18,6 +18,11 @@ pub const EXACT_REQUESTS_MAX: usize = 1 << 20;
 pub const STREAMS_PER_CORE: usize = 256;
 /// Concurrency above which the flag is a typing error.
 pub const CONCURRENCY_MAX: u32 = 1_000_000;
+/// Greatest random seed: larger whole numbers lose digits in JSON readers that use doubles (jq).
+pub const RANDOM_SEED_MAX: u64 = (1 << 53) - 1;
+/// Reads of one connection in a row on the readiness path (64 KiB each): a server that floods one
+/// stream must not keep the loop from the others, from deadlines and from signals.
+pub const READS_PER_TURN_MAX: u32 = 16;
 /// Connections opened at a time before a run: below every common listen backlog (128).
 pub const CONNECTS_IN_FLIGHT_MAX: usize = 64;
 /// Bytes of built request bodies held in memory; a longer run streams them through a ring.

@@ -4,7 +4,7 @@ use super::clockwatch::ClockWatch;
 use super::inbox::{Gate, Inbox, Note};
 use super::ring::{Read, Ring};
 use super::socket;
-use crate::base::{Ns, now};
+use crate::base::{Ns, limits, now};
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd};
@@ -106,6 +106,10 @@ pub struct Reactor {
     reads: Vec<Read>,
     next_read: usize,
     reading: Option<Token>,
+    /// Reads of that connection in this turn.
+    reads_in_turn: u32,
+    /// Connections that had more to read than a turn allows: the others come first.
+    unread: Vec<Token>,
     scratch: Box<[u8]>,
     clock: ClockWatch,
     looked: Ns,
@@ -145,6 +149,8 @@ impl Reactor {
             reads: Vec::with_capacity(4096),
             next_read: 0,
             reading: None,
+            reads_in_turn: 0,
+            unread: Vec::new(),
             scratch: vec![0; SCRATCH_BYTES].into_boxed_slice(),
             clock: ClockWatch::new(),
             looked: now(),
@@ -307,6 +313,9 @@ impl Reactor {
                 }
             }
             None => {
+                for token in self.unread.drain(..) {
+                    self.inbox.push(Note::Readable(token));
+                }
                 if self.reading.is_none() && self.inbox.is_empty() && limit > Ns::ZERO {
                     if let Some(timer) = &mut self.timer {
                         timer.arm(at + limit)?;
@@ -338,7 +347,9 @@ impl Reactor {
                 Note::Writable(token) if self.is_open(token) => {
                     return Some(Event::Writable(token));
                 }
-                Note::Readable(token) if self.is_open(token) => self.reading = Some(token),
+                Note::Readable(token) if self.is_open(token) => {
+                    (self.reading, self.reads_in_turn) = (Some(token), 0);
+                }
                 Note::Timer => self.timer_fired(),
                 Note::Writable(_) | Note::Readable(_) => {}
             }
@@ -441,6 +452,14 @@ impl Reactor {
             self.reading = None;
             return None;
         };
+        if self.reads_in_turn >= limits::READS_PER_TURN_MAX {
+            self.reading = None;
+            self.unread.push(token);
+            // This look has not seen everything.
+            self.backlog = true;
+            return None;
+        }
+        self.reads_in_turn += 1;
         let result = socket::recvmsg(fd, &mut self.scratch);
         let seen = now();
         match result {
