@@ -66,6 +66,8 @@ pub(super) struct Core {
     pub(super) spare: Vec<Box<Flight>>,
     pub(super) batch: Vec<Record>,
     pub(super) batch_since: Ns,
+    /// Events that the pace knows of.
+    pub(super) events_told: u64,
     pub(super) waiting: VecDeque<Vec<Record>>,
     pub(super) records_lost: u64,
     pub(super) serial: u64,
@@ -142,6 +144,7 @@ impl Core {
             spare: Vec::new(),
             batch: Vec::with_capacity(BATCH_RECORDS),
             batch_since: now(),
+            events_told: 0,
             waiting: VecDeque::new(),
             records_lost: 0,
             serial: 0,

@@ -21,9 +21,8 @@ impl Core {
             self.free_slots.push_back(at);
         }
         let record = std::mem::take(&mut flight.record);
-        self.plan
-            .pace
-            .ended(at, record.failure.is_some(), u64::from(record.events_count));
+        let failed = record.failure.is_some();
+        self.plan.pace.ended(at, record.phase, failed);
         self.learn(&record);
         self.spare.push(flight);
         self.batch.push(record);
@@ -65,11 +64,16 @@ impl Core {
     pub(super) fn flush(&mut self, all: bool) {
         let at = now();
         let old = at.saturating_since(self.batch_since) >= BATCH_AGE;
+        if all || old {
+            let events = self.recorder.events;
+            self.plan.pace.add_events(events - self.events_told);
+            self.events_told = events;
+            self.batch_since = at;
+        }
         if !self.batch.is_empty() && (all || old) {
             let empty = Vec::with_capacity(BATCH_RECORDS);
             self.waiting
                 .push_back(std::mem::replace(&mut self.batch, empty));
-            self.batch_since = at;
         }
         while let Some(batch) = self.waiting.pop_front() {
             if let Err(error) = self.plan.records.try_send(batch) {

@@ -109,8 +109,11 @@ impl Core {
     }
 
     pub(super) fn connect(&mut self, target: usize, mut flight: Option<Box<Flight>>) {
-        let token = self.reactor.connect(self.plan.targets[target].addr);
         let at = now();
+        let Some(addr) = self.plan.targets[target].addr else {
+            return self.on_unknown_host(flight, at);
+        };
+        let token = self.reactor.connect(addr);
         if let Some(flight) = &mut flight {
             flight.record.start = at;
             flight.record.connect_start = Some(at);
@@ -141,6 +144,16 @@ impl Core {
             self.lines.push(line);
         }
         self.add_deadline(at + self.plan.connect_timeout, token, self.serial);
+    }
+
+    /// There is nowhere to connect to: the request fails as one whose connection was refused.
+    fn on_unknown_host(&mut self, flight: Option<Box<Flight>>, at: Ns) {
+        if let Some(mut flight) = flight {
+            flight.record.start = at;
+            let text = "the host is not found".to_string();
+            flight.fail(FailureKind::Network, 0, "host_not_found", text);
+            self.end(flight, at);
+        }
     }
 
     /// Deadlines come nearly in order, since each kind has one length: an insertion near the end.

@@ -65,6 +65,7 @@ pub struct Pace {
     next: AtomicU64,
     in_flight: AtomicU32,
     finished: AtomicU64,
+    measured: AtomicU64,
     failed: AtomicU64,
     events: AtomicU64,
     stop: AtomicU8,
@@ -85,6 +86,7 @@ impl Pace {
             next: AtomicU64::new(0),
             in_flight: AtomicU32::new(0),
             finished: AtomicU64::new(0),
+            measured: AtomicU64::new(0),
             failed: AtomicU64::new(0),
             events: AtomicU64::new(0),
             stop: AtomicU8::new(0),
@@ -175,14 +177,29 @@ impl Pace {
         self.finished.load(Ordering::Relaxed)
     }
 
-    /// Failed so far.
+    /// Measured requests that have ended so far.
+    pub fn measured_count(&self) -> u64 {
+        self.measured.load(Ordering::Relaxed)
+    }
+
+    /// Measured requests that have failed so far.
     pub fn failed_count(&self) -> u64 {
         self.failed.load(Ordering::Relaxed)
     }
 
-    /// Content events of ended requests so far.
+    /// A core has read so many content events more.
+    pub fn add_events(&self, count: u64) {
+        self.events.fetch_add(count, Ordering::Relaxed);
+    }
+
+    /// Content events so far, of all requests; a core's own come a moment late.
     pub fn events_count(&self) -> u64 {
         self.events.load(Ordering::Relaxed)
+    }
+
+    /// The plan: warm-up requests, measured requests if they are counted.
+    pub fn planned(&self) -> (u64, Option<u64>) {
+        (self.options.warmup, self.options.count)
     }
 
     /// In flight now.
@@ -292,7 +309,7 @@ impl Pace {
     }
 
     /// A request has ended at `at` (kernel time of its last byte).
-    pub fn ended(&self, at: Ns, failed: bool, events: u64) {
+    pub fn ended(&self, at: Ns, phase: Phase, failed: bool) {
         self.last_freed.fetch_max(at.0, Ordering::AcqRel);
         let at = at.0.max(1);
         // Only the first one may set it; that another was first is no error.
@@ -300,10 +317,12 @@ impl Pace {
             .first_freed
             .compare_exchange(0, at, Ordering::AcqRel, Ordering::Acquire);
         self.in_flight.fetch_sub(1, Ordering::AcqRel);
-        if failed {
+        let measured = phase == Phase::Profiling;
+        if measured && failed {
             self.failed.fetch_add(1, Ordering::Relaxed);
         }
-        self.events.fetch_add(events, Ordering::Relaxed);
+        self.measured
+            .fetch_add(u64::from(measured), Ordering::Relaxed);
         self.finished.fetch_add(1, Ordering::AcqRel);
     }
 
@@ -374,7 +393,7 @@ mod tests {
                         let mut mine = Vec::new();
                         while let Some(index) = index(pace.claim(Ns(2_000), core)) {
                             mine.push(index);
-                            pace.ended(Ns(2_000), false, 1);
+                            pace.ended(Ns(2_000), Phase::Profiling, false);
                         }
                         mine
                     })
@@ -403,7 +422,7 @@ mod tests {
         });
         assert_eq!(index(pace.claim(Ns(1_000), 0)), Some(0));
         assert_eq!(pace.claim(Ns(1_200), 0), Claim::Full);
-        pace.ended(Ns(9_000), false, 0);
+        pace.ended(Ns(9_000), Phase::Profiling, false);
         let Claim::Take {
             index,
             due,
@@ -432,7 +451,8 @@ mod tests {
         assert_eq!(phase(pace.claim(Ns(1_000), 0)), Some(Phase::Warmup));
         assert_eq!(phase(pace.claim(Ns(1_000), 0)), Some(Phase::Warmup));
         assert_eq!(pace.claim(Ns(1_000), 0), Claim::Full);
-        pace.ended(Ns(2_000), false, 0);
+        pace.ended(Ns(2_000), Phase::Warmup, true);
+        assert_eq!((pace.measured_count(), pace.failed_count()), (0, 0));
         assert_eq!(phase(pace.claim(Ns(2_000), 0)), Some(Phase::Profiling));
         assert_eq!(pace.warmup_in_flight(), 1);
         // A slot that has stood free since the start could go only then.

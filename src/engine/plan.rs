@@ -13,8 +13,8 @@ use std::sync::Arc;
 /// Where requests go.
 #[derive(Clone, Debug)]
 pub struct Target {
-    /// Address, resolved once.
-    pub addr: SocketAddr,
+    /// Address, resolved once; absent for a host that nobody knows.
+    pub addr: Option<SocketAddr>,
     /// TLS, for https.
     pub tls: Option<TlsClient>,
     /// Head of its requests.

@@ -1,6 +1,6 @@
 //! After the run: sum up, judge, write, print, and say how it ended.
 
-use super::files::file_name;
+use super::files::{RecordFiles, file_name};
 use super::payload::Payloads;
 use super::records::RecordOutcome;
 use super::signals::Signals;
@@ -88,8 +88,9 @@ pub fn run_info(config: &Config, dir: &RunDir, anchor: Anchor) -> RunInfo {
     }
 }
 
-/// Sums up, writes, prints. Errors: a file that could not be written; the screen has all the same.
-pub fn conclude(run: &Run<'_>, measured: Measured) -> Result<Exit, String> {
+/// Sums up, writes, prints. An output that is lost is told and makes the run no success; the others
+/// are there all the same.
+pub fn conclude(run: &Run<'_>, measured: Measured) -> Exit {
     let Measured {
         outputs,
         records,
@@ -113,6 +114,8 @@ pub fn conclude(run: &Run<'_>, measured: Measured) -> Result<Exit, String> {
              kept up"
         ));
     }
+    let interrupted = interrupted(run);
+    client.notes.extend(interrupted.clone());
     let gpus = gpus(sampler, totals.window, &mut client);
     let seconds = |(from, to): (Ns, Ns)| to.saturating_since(from).as_secs();
     let window_s = totals.window.map_or(0.0, seconds);
@@ -144,15 +147,69 @@ pub fn conclude(run: &Run<'_>, measured: Measured) -> Result<Exit, String> {
         client,
         gpus,
     };
-    let text = run
-        .info
-        .secrets
-        .mask(&report::console::report(&summary, &extras.metrics, 140));
-    let written = write_files(run, &summary, &extras, &histograms, &text);
+    let said = interrupted.as_deref();
+    let faults = publish(run, &summary, &extras, &histograms, said, fault, files);
+    let mut exit = exit(run, summary.client.verdict, ended_early);
+    for fault in faults {
+        tell(&format!("error: {}", run.info.secrets.mask(&fault)));
+        exit = exit.worse(Exit::Unexpected);
+    }
+    exit
+}
+
+/// Writes the files and the screen; gives back what was lost on the way.
+fn publish(
+    run: &Run<'_>,
+    summary: &Summary,
+    extras: &ClientExtras,
+    histograms: &[u8],
+    interrupted: Option<&str>,
+    fault: Option<String>,
+    files: RecordFiles,
+) -> Vec<String> {
+    let screen = |width| screen(run, summary, &extras.metrics, interrupted, width);
+    let written = write_files(run, summary, extras, histograms, &screen(140));
     let recorded = fault.map_or_else(|| files.finish(), Err);
-    let printed = print(run, &summary, &extras.metrics);
-    written.and(recorded).and(printed)?;
-    Ok(exit(run, summary.client.verdict, ended_early))
+    let printed = print(run, &screen(terminal_width().unwrap_or(140)));
+    if let Some(text) = interrupted {
+        tell(text);
+    }
+    let all = [written, recorded, printed];
+    all.into_iter().filter_map(Result::err).collect()
+}
+
+/// What a signal has left undone, in one sentence.
+fn interrupted(run: &Run<'_>) -> Option<String> {
+    let signal = match run.signals.exit() {
+        Exit::Interrupted => "Ctrl-C",
+        Exit::Terminated => "SIGTERM",
+        _ => return None,
+    };
+    let done = run.pace.measured_count();
+    let of = match run.pace.planned() {
+        (_, Some(count)) => format!("{done} of {count}"),
+        _ => done.to_string(),
+    };
+    Some(format!(
+        "INTERRUPTED by {signal}: {of} measured requests have ended; the numbers are of those, and \
+         those cancelled in flight are errors"
+    ))
+}
+
+/// The report as it is shown: the verdict, and right below it that the run is a part only.
+fn screen(
+    run: &Run<'_>,
+    summary: &Summary,
+    extra: &[MetricResult],
+    interrupted: Option<&str>,
+    width: usize,
+) -> String {
+    let mut text = report::console::report(summary, extra, width);
+    if let Some(said) = interrupted {
+        let place = text.find('\n').map_or(text.len(), |end| end + 1);
+        text.insert_str(place, &format!("  {said}\n"));
+    }
+    run.info.secrets.mask(&text)
 }
 
 /// Telemetry over the measured window; its notes go to the method block.
@@ -372,13 +429,8 @@ fn write_inputs(run: &Run<'_>) -> Result<(), String> {
         .map_err(|error| error.to_string())
 }
 
-fn print(run: &Run<'_>, summary: &Summary, extra: &[MetricResult]) -> Result<(), String> {
-    let width = terminal_width().unwrap_or(140);
-    let mut text = run
-        .info
-        .secrets
-        .mask(&report::console::report(summary, extra, width));
-    text.push_str(&format!("Artifacts: {}\n", run.info.artifact_dir));
+fn print(run: &Run<'_>, screen: &str) -> Result<(), String> {
+    let text = format!("{screen}Artifacts: {}\n", run.info.artifact_dir);
     show(text.as_bytes()).map_err(|error| {
         let dir = &run.info.artifact_dir;
         format!("stdout: {error}: the report is lost here, the files in {dir} have it")
@@ -397,8 +449,10 @@ fn terminal_width() -> Option<usize> {
 /// How the run ended, the worst of all; `ended_early` when a worker did.
 fn exit(run: &Run<'_>, verdict: Verdict, ended_early: bool) -> Exit {
     let mut exit = run.signals.exit();
-    let finished = run.pace.finished_count();
-    if finished > 0 && run.pace.failed_count() >= finished {
+    let measured = run.pace.measured_count();
+    if measured == 0 {
+        exit = exit.worse(Exit::Partial);
+    } else if run.pace.failed_count() >= measured {
         exit = exit.worse(Exit::Unreachable);
     }
     if verdict == Verdict::Invalid && !run.config.allow_invalid {

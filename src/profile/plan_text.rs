@@ -3,6 +3,7 @@
 use super::setup;
 use crate::config::{Config, Load};
 use crate::engine::{Request, Target};
+use crate::stats::metric;
 use std::fmt::Write;
 
 /// The plan as text. Secrets are still in it: mask before printing.
@@ -43,20 +44,25 @@ pub fn describe(config: &Config, target: &Target, request: &Request, cores: &[us
         ),
     );
     line("cores", format!("{cores:?}"));
-    line(
-        "target",
-        config
-            .urls
-            .first()
-            .map(crate::config::Url::origin)
-            .unwrap_or_default(),
-    );
+    for (n, url) in config.urls.iter().enumerate() {
+        let name = match (n, config.urls.len()) {
+            (0, 1) => "target",
+            (0, _) => "targets",
+            _ => "",
+        };
+        line(name, url.origin());
+    }
+    for (n, slo) in config.goodput.iter().enumerate() {
+        let unit = metric::find(&slo.tag).map_or("", |metric| metric.unit);
+        let name = if n == 0 { "goodput" } else { "" };
+        line(name, format!("{} {} {unit}", slo.tag, slo.limit));
+    }
     let body = String::from_utf8_lossy(&request.body);
     let preview = target.template.preview(0, &request.body);
     let head = preview.split("\r\n\r\n").next().unwrap_or_default();
     let _ = writeln!(
         text,
-        "\n{}\n\n{body}\n\n{}",
+        "\n{}\n\n{body}\n\n{}\n",
         head.replace("\r\n", "\n"),
         curl(config, head, &body)
     );
@@ -79,7 +85,11 @@ fn curl(config: &Config, head: &str, body: &str) -> String {
     let path = head.split(' ').nth(1).unwrap_or("/");
     let quote = |text: &str| format!("'{}'", text.replace('\'', r"'\''"));
     let mut line = format!("curl -N {}", quote(&format!("{origin}{path}")));
-    for (name, value) in setup::headers(config) {
+    let id = head
+        .lines()
+        .find_map(|line| line.strip_prefix("X-Request-ID: "));
+    let id = id.map(|id| ("X-Request-ID".to_string(), id.to_string()));
+    for (name, value) in setup::headers(config).into_iter().chain(id) {
         let _ = write!(line, " -H {}", quote(&format!("{name}: {value}")));
     }
     let _ = write!(line, " -d {}", quote(body));

@@ -2,14 +2,17 @@
 
 use crate::base::{Ns, now};
 use crate::endpoint;
+use crate::engine::Target;
 use crate::http::codec::Piece;
-use crate::http::{Conn, Secured, TlsClient};
+use crate::http::{Conn, Secured};
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::TcpStream;
 use std::time::Duration;
 
 /// Bytes of an answer that a probe reads.
 const ANSWER_BYTES_MAX: usize = 1024 * 1024;
+/// A limit was reached.
+const LATE: &str = "no answer in time";
 
 /// What came back.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,24 +23,28 @@ pub struct Answer {
     pub body: String,
 }
 
-/// Sends `request` on a connection of its own and reads the whole answer.
-pub fn exchange(
-    addr: SocketAddr,
-    tls: Option<&TlsClient>,
-    request: &[u8],
-    patience: Ns,
-) -> Result<Answer, String> {
-    let wait = Duration::from_nanos(patience.0.max(1_000_000));
-    let mut socket = TcpStream::connect_timeout(&addr, wait).map_err(|e| e.to_string())?;
-    socket
-        .set_read_timeout(Some(wait))
-        .map_err(|e| e.to_string())?;
-    let mut conn = Conn::new(tls).map_err(|e| e.to_string())?;
-    let deadline = now() + patience;
+/// How long an exchange may take.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// TCP and TLS together.
+    pub connect: Ns,
+    /// All of it.
+    pub whole: Ns,
+}
+
+/// Sends `request` on a connection of its own and reads the whole answer; one that has begun well
+/// and goes on past the limit is an answer too.
+pub fn exchange(target: &Target, request: &[u8], limits: Limits) -> Result<Answer, String> {
+    let addr = target.addr.ok_or("the host is not found")?;
+    let begun = now();
+    let (connected_by, deadline) = (begun + limits.connect, begun + limits.whole);
+    let mut socket =
+        TcpStream::connect_timeout(&addr, rest(connected_by)).map_err(|e| e.to_string())?;
+    let mut conn = Conn::new(target.tls.as_ref()).map_err(|e| e.to_string())?;
     let mut buffer = vec![0u8; 16 * 1024];
     while conn.secured() == Secured::Handshaking {
-        flush(&mut conn, &mut socket)?;
-        let count = read(&mut socket, &mut buffer)?;
+        flush(&mut conn, &mut socket, connected_by)?;
+        let count = read(&mut socket, &mut buffer, connected_by)?;
         if count == 0 {
             return Err("the server closed the connection during the TLS handshake".into());
         }
@@ -46,14 +53,17 @@ pub fn exchange(
     }
     conn.begin();
     conn.queue(request).map_err(|e| e.to_string())?;
-    flush(&mut conn, &mut socket)?;
+    flush(&mut conn, &mut socket, deadline)?;
     let mut answer = Answer {
         status: 0,
         body: String::new(),
     };
     let mut body = Vec::new();
     loop {
-        let count = read(&mut socket, &mut buffer)?;
+        let count = match read(&mut socket, &mut buffer, deadline) {
+            Err(_) if (200..300).contains(&answer.status) && now() >= deadline => break,
+            result => result?,
+        };
         if count == 0 {
             conn.finish().map_err(|e| e.to_string())?;
             break;
@@ -68,31 +78,45 @@ pub fn exchange(
         if fed.map_err(|e| e.to_string())?.done {
             break;
         }
-        if now() > deadline {
-            return Err(format!(
-                "no end of the answer after {:.0} s",
-                patience.as_secs()
-            ));
-        }
     }
     answer.body = String::from_utf8_lossy(&body).into_owned();
     Ok(answer)
 }
 
-fn read(socket: &mut TcpStream, buffer: &mut [u8]) -> Result<usize, String> {
-    socket.read(buffer).map_err(|error| match error.kind() {
-        std::io::ErrorKind::WouldBlock => "no answer in time".to_string(),
-        _ => error.to_string(),
-    })
+/// What is left until a deadline; never nothing, which a socket takes for no limit.
+fn rest(deadline: Ns) -> Duration {
+    Duration::from_nanos(deadline.saturating_since(now()).0.max(1_000_000))
 }
 
-fn flush(conn: &mut Conn, socket: &mut TcpStream) -> Result<(), String> {
-    let bytes = conn.outgoing().to_vec();
-    socket
-        .write_all(&bytes)
-        .map_err(|error| error.to_string())?;
-    conn.sent(bytes.len());
+fn read(socket: &mut TcpStream, buffer: &mut [u8], deadline: Ns) -> Result<usize, String> {
+    if now() >= deadline {
+        return Err(LATE.to_string());
+    }
+    let limited = socket.set_read_timeout(Some(rest(deadline)));
+    limited
+        .and_then(|()| socket.read(buffer))
+        .map_err(|error| told(&error))
+}
+
+fn flush(conn: &mut Conn, socket: &mut TcpStream, deadline: Ns) -> Result<(), String> {
+    while !conn.outgoing().is_empty() {
+        if now() >= deadline {
+            return Err(LATE.to_string());
+        }
+        let limited = socket.set_write_timeout(Some(rest(deadline)));
+        let count = limited
+            .and_then(|()| socket.write(conn.outgoing()))
+            .map_err(|error| told(&error))?;
+        conn.sent(count);
+    }
     Ok(())
+}
+
+fn told(error: &std::io::Error) -> String {
+    match error.kind() {
+        std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut => LATE.to_string(),
+        _ => error.to_string(),
+    }
 }
 
 /// Model names in an answer of `/v1/models`, in order.
@@ -102,6 +126,11 @@ pub fn model_names(body: &str) -> Vec<String> {
     list.iter()
         .filter_map(|model| model["id"].as_str().map(String::from))
         .collect()
+}
+
+/// True for answers that say "not now" and nothing about what was sent.
+pub fn is_passing(status: u16) -> bool {
+    matches!(status, 408 | 425 | 429 | 500..)
 }
 
 /// Says what a refused probe means and what to do; `None` when the answer is well.
@@ -124,6 +153,7 @@ pub fn explain(answer: &Answer, model: &str, models: &[String]) -> Option<String
         400 | 422 if answer.body.contains("max_completion_tokens") => {
             "the server does not take `max_completion_tokens`: try --use-legacy-max-tokens".into()
         }
+        status if is_passing(status) => "the run goes on, its failures are counted".to_string(),
         _ => "see the server's answer; --no-preflight goes on without this probe".to_string(),
     };
     Some(format!(
@@ -176,6 +206,9 @@ mod tests {
         );
         let told = explain(&answer(400, "bad stream_options"), "a", &models).unwrap();
         assert!(told.contains("stream_options:null"));
+        let told = explain(&answer(503, "busy"), "a", &models).unwrap();
+        assert!(told.contains("goes on") && is_passing(503) && is_passing(429));
+        assert!(![400, 401, 404, 302].into_iter().any(is_passing));
     }
 
     #[test]

@@ -10,22 +10,18 @@ use crate::runtime;
 use crate::schedule::{Law, due_times};
 use crate::workload::{PromptSource, Tokenizer};
 use std::net::{SocketAddr, ToSocketAddrs};
+use std::path::Path;
 use std::sync::Arc;
 
-/// The address of a url, resolved once.
-pub fn resolve(url: &Url) -> Result<SocketAddr, String> {
-    let mut found = (url.host.as_str(), url.port)
-        .to_socket_addrs()
-        .map_err(|error| {
-            format!(
-                "--url {}: `{}` is not found: {error}",
-                url.origin(),
-                url.host
-            )
-        })?;
-    found
-        .next()
-        .ok_or_else(|| format!("--url {}: no address", url.origin()))
+/// The addresses of a url, at least one.
+pub fn resolve(url: &Url) -> Result<Vec<SocketAddr>, String> {
+    let found = (url.host.as_str(), url.port).to_socket_addrs();
+    let found = found.map_err(|error| format!("`{}` is not found: {error}", url.host))?;
+    let all: Vec<SocketAddr> = found.collect();
+    match all.is_empty() {
+        true => Err(format!("`{}` has no address", url.host)),
+        false => Ok(all),
+    }
 }
 
 /// Headers of every request, in the order of the wire.
@@ -77,8 +73,12 @@ pub fn path(config: &Config, url: &Url, model: &str) -> String {
     format!("{joined}{}", url.query)
 }
 
-/// The targets, in the order of the urls.
-pub fn targets(config: &Config, model: &str) -> Result<Vec<Target>, String> {
+/// The targets, in the order of the urls and of their addresses.
+pub fn targets(
+    config: &Config,
+    addrs: &[Option<SocketAddr>],
+    model: &str,
+) -> Result<Vec<Target>, String> {
     let options = TlsOptions {
         ca: config.tls_ca.clone(),
         insecure: config.tls_insecure,
@@ -86,7 +86,8 @@ pub fn targets(config: &Config, model: &str) -> Result<Vec<Target>, String> {
     config
         .urls
         .iter()
-        .map(|url| {
+        .zip(addrs)
+        .map(|(url, &addr)| {
             let tls = match url.tls {
                 true => Some(TlsClient::new(&url.host, &options).map_err(|e| e.to_string())?),
                 false => None,
@@ -95,7 +96,7 @@ pub fn targets(config: &Config, model: &str) -> Result<Vec<Target>, String> {
             let template = Template::new(&path, &url.authority(), &headers(config))
                 .map_err(|error| format!("--header: {error}"))?;
             Ok(Target {
-                addr: resolve(url)?,
+                addr,
                 tls,
                 template,
             })
@@ -157,7 +158,9 @@ pub fn pace(config: &Config, cores: usize) -> Result<PaceOptions, String> {
                     + Ns::from_secs_f64(config.warmup_count as f64 / law.rate_per_s().max(1e-9))
                     + Ns::from_ms(1_000)
             });
-            Some(due_times(law, all, span).map_err(|error| format!("--request-rate: {error}"))?)
+            let due = due_times(law, all, span).map_err(|e| format!("--request-rate: {e}"))?;
+            check_schedule(config, law, &due)?;
+            Some(due)
         }
     };
     Ok(PaceOptions {
@@ -169,6 +172,30 @@ pub fn pace(config: &Config, cores: usize) -> Result<PaceOptions, String> {
         grace: config.grace,
         cores: u32::try_from(cores).unwrap_or(1),
     })
+}
+
+/// A schedule must hold what was asked for, and one measured request at the least.
+fn check_schedule(config: &Config, law: Law, due: &[Ns]) -> Result<(), String> {
+    let rate = law.rate_per_s();
+    let scheduled = due.len() as u64;
+    if let (Some(count), None) = (config.request_count, config.duration)
+        && scheduled < count + config.warmup_count
+    {
+        return Err(format!(
+            "--request-rate {rate:?}: --request-count {count} would take longer than 500 years; \
+             give a higher rate"
+        ));
+    }
+    match (config.duration, scheduled > config.warmup_count) {
+        (_, true) => Ok(()),
+        (Some(duration), false) => Err(format!(
+            "--request-rate {rate:?}: no request is due within --benchmark-duration {} \
+             (--random-seed {}); give a higher rate or a longer duration",
+            duration.as_secs(),
+            config.seed
+        )),
+        (None, false) => Err(format!("--request-rate {rate:?}: no request is due")),
+    }
 }
 
 /// The slots of each core in a closed loop: they differ by one at most and add up exactly.
@@ -211,9 +238,45 @@ pub fn payloads(
 ) -> Payloads {
     let prompts = PromptSource::new(tokenizer.clone(), config.seed);
     let builder = Builder::new(config.clone(), model.to_string(), prompts);
+    Payloads::new(builder, total(pace))
+}
+
+/// Requests of a run, warm-up included, as far as they are known before.
+pub fn total(pace: &PaceOptions) -> Option<u64> {
     let scheduled = pace.due.as_ref().map(|due| due.len() as u64);
-    let total = pace.count.map(|count| count + pace.warmup).or(scheduled);
-    Payloads::new(builder, total)
+    pace.count.map(|count| count + pace.warmup).or(scheduled)
+}
+
+/// Checks that the run's folder can be written, without making it and without leaving anything: an
+/// earlier run is only moved once this one begins.
+pub fn check_folder(path: &Path, overwrite: bool) -> Result<(), String> {
+    let fail = |error: std::io::Error| {
+        let path = path.display();
+        format!("--artifact-dir: {path}: {error}; give a folder that can be written")
+    };
+    let mut place = path;
+    while !place.as_os_str().is_empty() && std::fs::symlink_metadata(place).is_err() {
+        place = place.parent().unwrap_or(Path::new(""));
+    }
+    let place = match place.as_os_str().is_empty() {
+        true => Path::new("."),
+        false => place,
+    };
+    let try_in = |folder: &Path| {
+        let probe = folder.join(format!(".tokenring.probe.{}", std::process::id()));
+        std::fs::File::create_new(&probe).map_err(fail)?;
+        std::fs::remove_file(&probe).map_err(fail)
+    };
+    // A folder that may have to move aside is renamed in its parent.
+    match path.parent().filter(|_| place == path && !overwrite) {
+        Some(parent) if holds_a_run(path) => try_in(&Path::new(".").join(parent))?,
+        _ => {}
+    }
+    try_in(place)
+}
+
+fn holds_a_run(path: &Path) -> bool {
+    path.join("profile_export_aiperf.json").is_file()
 }
 
 /// Connections to open before the start.
@@ -253,6 +316,32 @@ mod tests {
         assert_eq!(sent(&config), ["Basic x"]);
         let headers = Vec::new();
         assert_eq!(sent(&Config { headers, ..config }), ["Bearer key"]);
+    }
+
+    #[test]
+    fn a_schedule_without_a_measured_request_names_its_flags() {
+        let check = |rate_per_s, duration_ms: Option<u64>, count| {
+            let config = Config {
+                load: Load::Constant {
+                    rate_per_s,
+                    cap: None,
+                },
+                duration: duration_ms.map(Ns::from_ms),
+                request_count: count,
+                warmup_count: 3,
+                ..Config::default()
+            };
+            pace(&config, 1).map(|options| options.due.map(|due| due.len()))
+        };
+        assert_eq!(check(100.0, Some(10), None), Ok(Some(104)));
+        for (rate, duration, count) in [
+            (1e-300, None, Some(3)),
+            (1e-300, Some(10), None),
+            (1e-300, Some(10), Some(3)),
+        ] {
+            let error = check(rate, duration, count).unwrap_err();
+            assert!(error.contains("--request-rate"), "{error}");
+        }
     }
 
     #[test]

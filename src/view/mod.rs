@@ -23,18 +23,16 @@ pub struct Snapshot {
     pub elapsed: Ns,
     /// `warm-up`, `measuring`, `draining`.
     pub phase: &'static str,
-    /// Requests sent.
-    pub sent: u64,
-    /// Requests that ended well.
+    /// Requests of this phase that ended well.
     pub done: u64,
-    /// Requests that failed.
+    /// Requests of this phase that failed.
     pub failed: u64,
-    /// Requests in flight.
+    /// Requests of this phase in all; absent where the clock ends it.
+    pub total: Option<u64>,
+    /// Requests in flight, of any phase.
     pub in_flight: u64,
-    /// Median time to first token, ms.
-    pub ttft_ms_p50: Option<f64>,
-    /// Output tokens (or content events) per second.
-    pub tokens_per_s: Option<f64>,
+    /// Content events per second, of late.
+    pub events_per_s: Option<f64>,
 }
 
 enum Display {
@@ -45,16 +43,13 @@ enum Display {
 
 /// Shows how far a run is.
 pub struct Progress {
-    total: Option<u64>,
     display: Display,
 }
 
 impl Progress {
-    /// A display for `total` requests (absent: until the clock says stop).
-    ///
-    /// `is_terminal` is about stderr. A bar needs a terminal that moves its cursor: with
+    /// A display; `is_terminal` is about stderr. A bar needs a terminal that moves its cursor: with
     /// `TERM=dumb` or `NO_COLOR` set there are plain lines instead, without any escape byte.
-    pub fn new(ui: Ui, total: Option<u64>, is_terminal: bool) -> Progress {
+    pub fn new(ui: Ui, is_terminal: bool) -> Progress {
         let is_set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
         let is_dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
         let is_plain = !is_terminal || is_dumb || is_set("NO_COLOR");
@@ -64,18 +59,22 @@ impl Progress {
                 next: LINE_EVERY,
                 phase: "",
             },
-            Ui::Auto | Ui::Simple => Display::Bar(bar(total)),
+            Ui::Auto | Ui::Simple => Display::Bar(bar()),
         };
-        Progress { total, display }
+        Progress { display }
     }
 
     /// Shows the newest numbers, if it is time.
     pub fn tick(&mut self, snapshot: Snapshot) {
         if let Display::Bar(bar) = &self.display {
             bar.set_position(snapshot.done + snapshot.failed);
-            bar.set_message(line(&snapshot, self.total));
+            match snapshot.total {
+                Some(total) => bar.set_length(total),
+                None => bar.unset_length(),
+            }
+            bar.set_message(line(&snapshot));
         } else if self.is_due(&snapshot) {
-            tell(&line(&snapshot, self.total));
+            tell(&line(&snapshot));
         }
     }
 
@@ -102,23 +101,21 @@ impl Progress {
     }
 }
 
-fn bar(total: Option<u64>) -> ProgressBar {
+fn bar() -> ProgressBar {
     let target = ProgressDrawTarget::stderr_with_hz(DRAWS_PER_S);
-    let bar = ProgressBar::with_draw_target(total, target);
-    let template = match total {
-        Some(_) => "[{bar:24}] {msg}",
-        None => "{spinner} {msg}",
-    };
+    let bar = ProgressBar::with_draw_target(None, target);
     // A template that does not parse would be a bug; the default style is readable too.
-    if let Ok(style) = ProgressStyle::with_template(template) {
+    if let Ok(style) = ProgressStyle::with_template("[{bar:24}] {msg}") {
         bar.set_style(style.progress_chars("=> "));
     }
     bar
 }
 
-fn line(snapshot: &Snapshot, total: Option<u64>) -> String {
+fn line(snapshot: &Snapshot) -> String {
     let ended = snapshot.done + snapshot.failed;
-    let of = total.map_or(String::new(), |total| format!("/{total}"));
+    let of = snapshot
+        .total
+        .map_or(String::new(), |total| format!("/{total}"));
     let mut text = format!(
         "{} {:.0} s: {ended}{of} requests, {} in flight",
         snapshot.phase,
@@ -128,11 +125,8 @@ fn line(snapshot: &Snapshot, total: Option<u64>) -> String {
     if snapshot.failed > 0 {
         text.push_str(&format!(", {} failed", snapshot.failed));
     }
-    if let Some(ms) = snapshot.ttft_ms_p50 {
-        text.push_str(&format!(", TTFT p50 {ms:.1} ms"));
-    }
-    if let Some(rate) = snapshot.tokens_per_s {
-        text.push_str(&format!(", {rate:.0} tokens/s"));
+    if let Some(rate) = snapshot.events_per_s {
+        text.push_str(&format!(", {rate:.0} events/s"));
     }
     text
 }
@@ -145,27 +139,25 @@ mod tests {
         Snapshot {
             elapsed: Ns::from_ms(elapsed_ms),
             phase,
-            sent: 12,
             done: 7,
             failed: 1,
+            total: Some(20),
             in_flight: 4,
-            ttft_ms_p50: Some(12.34),
-            tokens_per_s: Some(1_234.5),
+            events_per_s: Some(1_234.5),
         }
     }
 
     #[test]
     fn a_line_says_what_a_waiting_person_wants_and_has_no_escape() {
-        let text = line(&snapshot(5_000, "measuring"), Some(20));
-        let expected = "measuring 5 s: 8/20 requests, 4 in flight, 1 failed, \
-                        TTFT p50 12.3 ms, 1234 tokens/s";
+        let text = line(&snapshot(5_000, "measuring"));
+        let expected = "measuring 5 s: 8/20 requests, 4 in flight, 1 failed, 1234 events/s";
         assert_eq!(text, expected);
         assert!(!text.contains('\u{1b}'));
     }
 
     #[test]
     fn a_pipe_gets_a_line_now_and_then() {
-        let mut progress = Progress::new(Ui::Auto, None, false);
+        let mut progress = Progress::new(Ui::Auto, false);
         let due: Vec<bool> = [0, 4_999, 5_000, 5_100, 9_999, 10_000]
             .map(|ms| progress.is_due(&snapshot(ms, "measuring")))
             .to_vec();
@@ -176,7 +168,7 @@ mod tests {
 
     #[test]
     fn none_shows_nothing() {
-        let mut progress = Progress::new(Ui::None, Some(3), true);
+        let mut progress = Progress::new(Ui::None, true);
         assert!(!progress.is_due(&snapshot(60_000, "measuring")));
         progress.tick(snapshot(60_000, "measuring"));
         progress.finish();

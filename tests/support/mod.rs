@@ -22,6 +22,8 @@ pub enum Act {
     Wait(u64),
     /// Writes these bytes in one write.
     Send(Vec<u8>),
+    /// Writes these bytes again and again, until the peer closes or so many seconds are over.
+    Flood(Vec<u8>, u64),
     /// Closes in order.
     Close,
     /// Closes with a reset.
@@ -50,7 +52,14 @@ pub fn ev(text: &str) -> String {
 
 /// A server; each request, counted from 0 over all connections, is given to `script`.
 pub fn serve(script: impl Fn(usize) -> Vec<Act> + Send + Sync + 'static) -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    serve_on(TcpListener::bind("127.0.0.1:0").unwrap(), script)
+}
+
+/// A server on a listener that is there already.
+pub fn serve_on(
+    listener: TcpListener,
+    script: impl Fn(usize) -> Vec<Act> + Send + Sync + 'static,
+) -> SocketAddr {
     let addr = listener.local_addr().unwrap();
     let script = Arc::new(script);
     let count = Arc::new(AtomicUsize::new(0));
@@ -76,6 +85,14 @@ fn answer(mut socket: TcpStream, script: &dyn Fn(usize) -> Vec<Act>, count: &Ato
                     Act::Send(bytes) => {
                         if socket.write_all(&bytes).is_err() {
                             return;
+                        }
+                    }
+                    Act::Flood(bytes, seconds) => {
+                        let begun = std::time::Instant::now();
+                        while begun.elapsed() < Duration::from_secs(seconds) {
+                            if socket.write_all(&bytes).is_err() {
+                                return;
+                            }
                         }
                     }
                     Act::Close => return,
@@ -167,7 +184,7 @@ pub fn run(ask: &Ask) -> (Vec<Record>, Vec<CoreOutput>) {
         .targets
         .iter()
         .map(|&addr| Target {
-            addr,
+            addr: Some(addr),
             tls: ask.tls.clone(),
             template: Template::new("/v1/chat/completions", "test", &[]).unwrap(),
         })

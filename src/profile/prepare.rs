@@ -1,0 +1,228 @@
+//! Everything up to the start: limits, tokenizer, server, model, bodies. Sends nothing but probes,
+//! and touches no folder: an earlier run stays where it is until this one is sure to begin.
+
+use super::demo::Demo;
+use super::early::Early;
+use super::payload::Payloads;
+use super::signals::Signals;
+use super::steps::Steps;
+use super::{Launch, outcome, plan_text, preflight, setup};
+use crate::base::{Exit, Ns, now};
+use crate::config::Config;
+use crate::engine::{Pace, Requests, Target};
+use crate::gpu;
+use crate::runtime;
+use crate::view::{show, tell};
+use crate::workload::{Tokenizer, TokenizerChoice};
+use crossbeam_channel::{RecvTimeoutError, bounded};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+/// How soon a signal ends the preparations.
+const LISTEN: Duration = Duration::from_millis(20);
+
+/// All that stands ready when the connections may be opened.
+pub struct Prepared {
+    /// What was asked, with the model's name.
+    pub config: Arc<Config>,
+    /// In the order of the urls.
+    pub targets: Arc<[Target]>,
+    /// For prompts and counts.
+    pub tokenizer: Arc<Tokenizer>,
+    /// Which one that is.
+    pub choice: TokenizerChoice,
+    /// Bodies.
+    pub payloads: Arc<Payloads>,
+    /// When to send.
+    pub pace: Arc<Pace>,
+    /// CPUs of the workers.
+    pub cores: Vec<usize>,
+    /// GPUs, or why not; an empty reason where they were not wanted.
+    pub sampler: Result<gpu::Sampler, String>,
+    /// Ends the mock when dropped.
+    _demo: Option<Demo>,
+}
+
+/// Prepares on a thread of its own: whatever it waits for, a signal ends the program at once, with
+/// nothing left behind. `None` after a dry run.
+pub fn prepare(
+    config: Config,
+    launch: &Launch,
+    signals: &Signals,
+    steps: &Steps,
+) -> Result<Option<Prepared>, Early> {
+    let (sender, receiver) = bounded(1);
+    let (launch, told) = (launch.clone(), steps.clone());
+    thread::Builder::new()
+        .name("prepare".into())
+        .spawn(move || {
+            // Nobody takes it after a signal.
+            let _ = sender.send(prepare_all(config, &launch, &told));
+        })
+        .map_err(|error| Early::new(Exit::Unexpected, format!("thread: {error}")))?;
+    loop {
+        match receiver.recv_timeout(LISTEN) {
+            Ok(result) => return result,
+            Err(RecvTimeoutError::Timeout) => steps.tick(),
+            Err(RecvTimeoutError::Disconnected) => {
+                let text = "the preparations ended by a panic: please report it";
+                return Err(Early::new(Exit::Unexpected, text));
+            }
+        }
+        if signals.count() > 0 {
+            return Err(stopped(signals));
+        }
+    }
+}
+
+/// A signal came before the first request.
+pub fn stopped(signals: &Signals) -> Early {
+    let text = "stopped before the first request: there are no results, and no files";
+    Early::new(signals.exit(), text)
+}
+
+fn prepare_all(
+    mut config: Config,
+    launch: &Launch,
+    steps: &Steps,
+) -> Result<Option<Prepared>, Early> {
+    setup::check_limits(&config).map_err(Early::usage)?;
+    let cores = setup::cores(&config).map_err(Early::usage)?;
+    steps.begin("working out the schedule");
+    let options = setup::pace(&config, cores.len()).map_err(Early::usage)?;
+    if !config.dry_run {
+        setup::check_folder(&outcome::artifact_path(&config), config.overwrite)
+            .map_err(Early::usage)?;
+    }
+    steps.begin("loading the tokenizer");
+    let (tokenizer, choice) = Tokenizer::load(&config.tokenizer, config.model.as_deref())
+        .map_err(|error| Early::usage(error.to_string()))?;
+    if choice.stands_in {
+        tell(
+            "note: the builtin tokenizer (o200k) stands in for the model's own; give one \
+             with --tokenizer, or say `--tokenizer builtin`",
+        );
+    }
+    let demo = start_demo(&mut config, launch, &cores)?;
+    let server = find_server(&mut config, steps)?;
+    let model = config.model.clone().unwrap_or_default();
+    let config = Arc::new(config);
+    let total = setup::total(&options);
+    let bodies = total.map_or("the first requests".into(), |n| format!("{n} requests"));
+    steps.begin(format!("preparing {bodies}"));
+    let tokenizer = Arc::new(tokenizer);
+    let payloads = setup::payloads(&config, &model, &tokenizer, &options);
+    steps.end();
+    if config.dry_run {
+        let text = plan_text::describe(&config, &server.targets[0], &payloads.get(0), &cores);
+        let text = outcome::secrets(&config).mask(&text);
+        return match show(text.as_bytes()) {
+            Ok(()) => Ok(None),
+            Err(error) => Err(Early::new(Exit::Unexpected, format!("stdout: {error}"))),
+        };
+    }
+    greet(&config, &server, &payloads, &model, steps)?;
+    let sampler = match config.gpu_telemetry {
+        true => {
+            steps.begin("looking for GPUs");
+            gpu::Sampler::start(Ns::from_ms(100))
+        }
+        false => Err(String::new()),
+    };
+    steps.end();
+    if config.verbose {
+        let path = runtime::diagnose().receive_path;
+        steps.mention(&format!("receive path: {path}; workers on CPUs {cores:?}"));
+    }
+    Ok(Some(Prepared {
+        config,
+        targets: server.targets.into(),
+        tokenizer,
+        choice,
+        payloads: Arc::new(payloads),
+        pace: Arc::new(Pace::new(options)),
+        cores,
+        sampler,
+        _demo: demo,
+    }))
+}
+
+fn start_demo(
+    config: &mut Config,
+    launch: &Launch,
+    cores: &[usize],
+) -> Result<Option<Demo>, Early> {
+    if !config.demo {
+        return Ok(None);
+    }
+    let unexpected = |text: String| Early::new(Exit::Unexpected, text);
+    let program = launch
+        .program
+        .as_ref()
+        .ok_or_else(|| unexpected("--demo: no program to start".into()))?;
+    // Off the workers' cores where there is another.
+    let other = runtime::usable()
+        .into_iter()
+        .find(|cpu| !cores.contains(cpu));
+    let demo = Demo::start(program, other).map_err(unexpected)?;
+    config.urls = vec![demo.url.clone()];
+    config.model.get_or_insert_with(|| "demo".into());
+    Ok(Some(demo))
+}
+
+/// Where the requests go.
+struct Server {
+    targets: Vec<Target>,
+    places: Vec<preflight::Place>,
+    /// When `--wait-for-model-timeout` is over.
+    deadline: Ns,
+}
+
+/// Finds the server, and the model where it was not named. A dry run connects only for that.
+fn find_server(config: &mut Config, steps: &Steps) -> Result<Server, Early> {
+    let deadline = now() + config.wait_for_model;
+    let ask = config.model.is_none();
+    let places = if config.dry_run && !ask {
+        vec![preflight::Place::default(); config.urls.len()]
+    } else {
+        steps.begin("connecting to the server");
+        preflight::reach(config, deadline)?
+    };
+    let addrs: Vec<Option<SocketAddr>> = places.iter().map(|place| place.addr).collect();
+    if ask {
+        steps.begin("asking the server for its models");
+        let nameless = setup::targets(config, &addrs, "").map_err(Early::usage)?;
+        let models = preflight::models(config, &places, &nameless, deadline);
+        config.model = Some(preflight::model(config, &models).map_err(Early::usage)?);
+    }
+    let model = config.model.clone().unwrap_or_default();
+    let targets = setup::targets(config, &addrs, &model).map_err(Early::usage)?;
+    Ok(Server {
+        targets,
+        places,
+        deadline,
+    })
+}
+
+/// Waits for the model or sends the probe, as asked.
+fn greet(
+    config: &Config,
+    server: &Server,
+    payloads: &Payloads,
+    model: &str,
+    steps: &Steps,
+) -> Result<(), Early> {
+    let request = payloads.get(0);
+    let (places, targets) = (&server.places, &server.targets);
+    if config.wait_for_model > Ns::ZERO {
+        steps.begin("waiting for the model to answer");
+        preflight::wait_for_model(config, targets, &request, server.deadline)
+    } else if config.preflight && !config.demo {
+        steps.begin("sending a probe");
+        preflight::check(config, places, targets, &request, model)
+    } else {
+        Ok(())
+    }
+}
