@@ -29,7 +29,11 @@ fn command() -> Command {
                 .about("Print a completion script")
                 .arg(clap::arg!(<SHELL>).value_parser(clap::value_parser!(clap_complete::Shell))),
         )
-        .subcommand(Command::new("man").about("Print the manual page"))
+        .subcommand(
+            Command::new("man")
+                .about("Print the manual page of the program or of one subcommand")
+                .arg(clap::arg!([COMMAND] "Subcommand, such as profile")),
+        )
 }
 
 /// Runs a command line; `launched` is when the process began.
@@ -39,7 +43,8 @@ pub fn main(args: impl IntoIterator<Item = OsString>, launched: Ns) -> Exit {
         tell(&format!("error: {text}"));
         return Exit::Usage;
     }
-    let matches = match command().try_get_matches_from(&args) {
+    let (kept, notes) = refused::without_accepted(&args);
+    let matches = match command().try_get_matches_from(kept) {
         Ok(matches) => matches,
         Err(error) => {
             return match error.kind() {
@@ -53,38 +58,23 @@ pub fn main(args: impl IntoIterator<Item = OsString>, launched: Ns) -> Exit {
         }
     };
     match matches.subcommand() {
-        Some(("profile", matches)) => profile::run(matches, &args, launched),
+        Some(("profile", matches)) => profile::run(matches, &args, launched, notes),
         Some(("mock", matches)) => mock::run(matches),
         Some(("doctor", _)) => doctor::run(),
         Some(("completions", matches)) => completions(matches),
-        Some(("man", _)) => man(),
+        Some(("man", matches)) => man(matches),
         _ => Exit::Usage,
     }
 }
 
-/// The line for a peer's flag that is not served.
+/// The line for a subcommand or a peer's flag that is known and not served.
 fn refusal(args: &[OsString]) -> Option<String> {
-    if args.get(1).is_none_or(|name| name != "profile") {
-        return None;
+    let name = args.get(1)?.to_str()?;
+    if name != "profile" {
+        return refused::subcommand(name);
     }
-    let short = |text: &str| match text {
-        "-p" => Some("measurement-interval"),
-        "-s" => Some("stability-percentage"),
-        "-b" => Some("batch-size"),
-        _ => None,
-    };
-    args.iter()
-        .skip(2)
-        .take_while(|arg| *arg != "--")
-        .find_map(|arg| {
-            let text = arg.to_str()?;
-            let name = text
-                .strip_prefix("--")
-                .or_else(|| short(text))?
-                .split('=')
-                .next()?;
-            refused::reason(name).map(|reason| format!("--{name}: {reason}"))
-        })
+    let rest: Vec<&str> = args.iter().skip(2).filter_map(|arg| arg.to_str()).collect();
+    refused::flag(&rest)
 }
 
 fn completions(matches: &clap::ArgMatches) -> Exit {
@@ -97,10 +87,23 @@ fn completions(matches: &clap::ArgMatches) -> Exit {
     Exit::Ok
 }
 
-fn man() -> Exit {
-    let mut page = Vec::new();
-    match clap_mangen::Man::new(command()).render(&mut page) {
-        Ok(()) => show(&page),
+fn man(matches: &clap::ArgMatches) -> Exit {
+    let mut whole = command();
+    // Makes the subcommands know their full names.
+    whole.build();
+    let page = match matches.get_one::<String>("COMMAND") {
+        None => whole,
+        Some(name) => match whole.find_subcommand(name) {
+            Some(found) => found.clone(),
+            None => {
+                tell(&format!("error: man {name}: there is no such subcommand"));
+                return Exit::Usage;
+            }
+        },
+    };
+    let mut text = Vec::new();
+    match clap_mangen::Man::new(page).render(&mut text) {
+        Ok(()) => show(&text),
         Err(_) => Exit::Unexpected,
     }
 }

@@ -1,7 +1,7 @@
 //! `tokenring profile`: flags, file and environment become one configuration, and run.
 
 use super::flags;
-use crate::base::{Exit, Ns};
+use crate::base::{Exit, Ns, limits};
 use crate::config::{self, Checked, Draft};
 use crate::profile::{self, Launch};
 use crate::stats::metric;
@@ -12,13 +12,22 @@ use std::ffi::OsString;
 use std::path::Path;
 
 /// Runs the subcommand.
-pub fn run(matches: &ArgMatches, args: &[OsString], launched: Ns) -> Exit {
+///
+/// `accepted` are notes on flags of the peers that mean nothing here.
+pub fn run(matches: &ArgMatches, args: &[OsString], launched: Ns, accepted: Vec<String>) -> Exit {
     match checked(matches, args) {
         Err(text) => {
             tell(&format!("error: {text}"));
             Exit::Usage
         }
-        Ok(Checked { config, mut notes }) => {
+        Ok(Checked {
+            mut config,
+            mut notes,
+        }) => {
+            notes.extend(accepted);
+            if !config.seed_given {
+                config.seed &= limits::RANDOM_SEED_MAX;
+            }
             if matches.get_flag("generate-plots") {
                 notes.push("--generate-plots comes with a later version: no plots are made".into());
             }
