@@ -4,7 +4,7 @@
 
 use super::early::Early;
 use super::probe::{self, Answer, Limits};
-use super::setup;
+use super::{outcome, setup};
 use crate::base::{Exit, Ns, now};
 use crate::config::{Config, Url};
 use crate::engine::{Request, Target};
@@ -58,13 +58,19 @@ pub fn reach(config: &Config, deadline: Ns) -> Result<Vec<Place>, Early> {
             let share = "its share of the requests will fail";
             faults
                 .iter()
-                .for_each(|fault| tell(&format!("warning: {fault}; {share}")));
+                .for_each(|fault| warn(config, &format!("{fault}; {share}")));
             return Ok(places);
         }
         let advice = "start the server, or give its address with --url";
         let text = format!("{}\n  {advice}", faults.join("\n  "));
         return Err(Early::new(Exit::Unreachable, text));
     }
+}
+
+/// A warning; what a server said may have our key in it.
+fn warn(config: &Config, text: &str) {
+    let text = outcome::secrets(config).mask(text);
+    tell(&format!("warning: {text}"));
 }
 
 /// What a try may take: until the deadline where there is a wait, and a little in any case.
@@ -206,7 +212,7 @@ pub fn check(
             }
         };
         for fault in &faults {
-            tell(&format!("warning: {fault}"));
+            warn(config, fault);
         }
         let models = match answer.status {
             404 if setup::is_openai(config.api) => self::models(config, places, targets, now()),
@@ -215,7 +221,7 @@ pub fn check(
         return match probe::explain(&answer, model, &models) {
             None => Ok(()),
             Some(text) if probe::is_passing(answer.status) => {
-                tell(&format!("warning: --url {origin}: {text}"));
+                warn(config, &format!("--url {origin}: {text}"));
                 Ok(())
             }
             Some(text) => Err(Early::usage(format!("--url {origin}: {text}"))),
@@ -248,7 +254,7 @@ pub fn wait_for_model(
         return Err(Early::new(Exit::Unreachable, text));
     }
     for fault in faults {
-        tell(&format!("warning: {head}; {fault}"));
+        warn(config, &format!("{head}; {fault}"));
     }
     Ok(())
 }

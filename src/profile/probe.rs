@@ -135,7 +135,9 @@ pub fn is_passing(status: u16) -> bool {
 
 /// Says what a refused probe means and what to do; `None` when the answer is well.
 pub fn explain(answer: &Answer, model: &str, models: &[String]) -> Option<String> {
-    let excerpt: String = answer.body.chars().take(300).collect();
+    // A terminal must not obey what a server sends.
+    let plain = |c: char| if c.is_control() { ' ' } else { c };
+    let excerpt: String = answer.body.chars().take(300).map(plain).collect();
     let hint = match answer.status {
         200..300 => return None,
         401 | 403 => "the server wants another key: give --api-key or OPENAI_API_KEY".to_string(),
