@@ -3,55 +3,62 @@
 use crate::base::Exit;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
 
 /// What has come so far.
 #[derive(Clone, Debug, Default)]
 pub struct Signals {
-    interrupts: Arc<AtomicUsize>,
-    terminations: Arc<AtomicUsize>,
+    count: Arc<AtomicUsize>,
+    /// The first one's number; zero before.
+    first: Arc<AtomicI32>,
 }
 
 impl Signals {
     /// Takes over both signals for the rest of the process. Errors: the kernel refuses.
     pub fn listen() -> std::io::Result<Signals> {
         let signals = Signals::default();
-        for (signal, count) in [
-            (SIGINT, &signals.interrupts),
-            (SIGTERM, &signals.terminations),
-        ] {
-            let count = count.clone();
-            count_signal(signal, count)?;
-        }
+        let mut arriving = signal_hook::iterator::Signals::new([SIGINT, SIGTERM])?;
+        let heard = signals.clone();
+        // A thread of its own, since counting in a handler would need unsafe code.
+        std::thread::Builder::new()
+            .name("signals".into())
+            .spawn(move || arriving.forever().for_each(|signal| heard.add(signal)))?;
         Ok(signals)
+    }
+
+    fn add(&self, signal: i32) {
+        // Only the first one may set it; that another was first is no error.
+        let _ = self
+            .first
+            .compare_exchange(0, signal, Ordering::AcqRel, Ordering::Acquire);
+        self.count.fetch_add(1, Ordering::AcqRel);
     }
 
     /// How often.
     pub fn count(&self) -> usize {
-        self.interrupts.load(Ordering::Relaxed) + self.terminations.load(Ordering::Relaxed)
+        self.count.load(Ordering::Acquire)
     }
 
     /// The exit that the first of them asks for.
     pub fn exit(&self) -> Exit {
-        if self.terminations.load(Ordering::Relaxed) > 0 {
-            Exit::Terminated
-        } else if self.interrupts.load(Ordering::Relaxed) > 0 {
-            Exit::Interrupted
-        } else {
-            Exit::Ok
+        match self.first.load(Ordering::Acquire) {
+            SIGTERM => Exit::Terminated,
+            SIGINT => Exit::Interrupted,
+            _ => Exit::Ok,
         }
     }
 }
 
-/// A thread of its own, since counting in a handler would need unsafe code.
-fn count_signal(signal: i32, count: Arc<AtomicUsize>) -> std::io::Result<()> {
-    let mut signals = signal_hook::iterator::Signals::new([signal])?;
-    std::thread::Builder::new()
-        .name("signals".into())
-        .spawn(move || {
-            for _ in signals.forever() {
-                count.fetch_add(1, Ordering::Relaxed);
-            }
-        })?;
-    Ok(())
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_signal_names_the_exit() {
+        let signals = Signals::default();
+        assert_eq!((signals.count(), signals.exit()), (0, Exit::Ok));
+        signals.add(SIGINT);
+        signals.add(SIGTERM);
+        assert_eq!((signals.count(), signals.exit()), (2, Exit::Interrupted));
+    }
 }
