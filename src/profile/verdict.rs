@@ -1,7 +1,7 @@
 //! Can the numbers be believed? The limits of docs/verdict.md, in one table.
 
 use crate::config::{Config, Load};
-use crate::stats::summary::{ClientReport, Reason, Verdict};
+use crate::stats::summary::{ClientReport, CoreReport, Reason, Verdict};
 
 /// What a check looks at, beside its figure.
 struct Check {
@@ -27,6 +27,9 @@ pub struct Scale {
 
 /// A run counts as stamped by the kernel when more of its reads than this are.
 const STAMPED_RATIO_MIN: f64 = 0.99;
+
+/// A core that is busier than this in some second may be too loaded.
+const IDLE_RATIO_MAX: f64 = 0.5;
 
 /// Judges a run; reasons come worst first.
 pub fn judge(config: &Config, client: &ClientReport, scale: Scale) -> (Verdict, Vec<Reason>) {
@@ -64,7 +67,7 @@ fn timing_checks(config: &Config, client: &ClientReport, scale: Scale, out: &mut
         scale.gap_ns,
         (0.05, 0.10),
         (100e3, 200e3),
-        "fewer streams per core, or more cores (--cores)",
+        unless_idle(client, "fewer streams per core, or more cores (--cores)"),
     );
     if matches!(config.load, Load::Concurrency(_)) {
         relative(
@@ -73,7 +76,7 @@ fn timing_checks(config: &Config, client: &ClientReport, scale: Scale, out: &mut
             scale.latency_ns,
             (0.01, 0.02),
             (500e3, 1e6),
-            "more cores (--cores), or keep other work off them",
+            unless_idle(client, "more cores (--cores), or keep other work off them"),
         );
     } else {
         relative(
@@ -82,8 +85,18 @@ fn timing_checks(config: &Config, client: &ClientReport, scale: Scale, out: &mut
             scale.arrival_gap_ns,
             (0.25, 1.0),
             (1e6, 5e6),
-            "a lower --request-rate, or more cores (--cores)",
+            unless_idle(client, "a lower --request-rate, or more cores (--cores)"),
         );
+    }
+}
+
+/// Advice against a load that is too high, unless no core was half busy in any second: then the
+/// time went to something else on the same CPU, and less load would not help.
+fn unless_idle(client: &ClientReport, advice: &'static str) -> &'static str {
+    let is_idle = |core: &CoreReport| core.busy_ratio_1s_max < IDLE_RATIO_MAX;
+    match client.cores.iter().all(is_idle) {
+        true => "something else uses this CPU: keep other work off it, or choose others (--cores)",
+        false => advice,
     }
 }
 
@@ -165,7 +178,7 @@ impl Check {
 mod tests {
     use super::*;
     use crate::config::Draft;
-    use crate::stats::summary::{CoreReport, Spread};
+    use crate::stats::summary::Spread;
     use Verdict::{Degraded, Invalid, Valid};
 
     fn config(is_open: bool) -> Config {
@@ -353,5 +366,26 @@ mod tests {
             (reasons[1].measured.as_str(), reasons[1].limit.as_str()),
             ("92.0 % of a core", "90.0")
         );
+    }
+
+    #[test]
+    fn an_idle_core_s_late_events_are_something_else_s_doing() {
+        let advice = |busy_ratio_1s_max| {
+            let client = ClientReport {
+                event_time_error: p99(5_000_000),
+                cores: vec![CoreReport {
+                    busy_ratio_1s_max,
+                    ..CoreReport::default()
+                }],
+                ..ClientReport::default()
+            };
+            let scale = Scale {
+                gap_ns: Some(5e6),
+                ..Scale::default()
+            };
+            judge(&config(false), &client, scale).1[0].advice
+        };
+        assert!(advice(0.04).contains("something else uses this CPU"));
+        assert!(advice(0.80).contains("fewer streams per core"));
     }
 }
