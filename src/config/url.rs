@@ -42,10 +42,15 @@ pub fn parse_url(text: &str) -> Result<Url, String> {
     if parsed.fragment().is_some() {
         return Err("a fragment (#...) means nothing to a server; leave it out".into());
     }
-    let said_port = parsed.port();
-    // The peers' default port is 8000, but a url with a scheme means the scheme's own.
-    let port = match (said_port, text.contains("://"), tls) {
+    // The peers' default port is 8000, but a url with a scheme means the scheme's own. The parser
+    // drops http's own port, which is no default here.
+    let says_80 = text
+        .split(['/', '?'])
+        .next()
+        .is_some_and(|host| host.ends_with(":80"));
+    let port = match (parsed.port(), text.contains("://"), tls) {
         (Some(port), ..) => port,
+        (None, false, _) if says_80 => 80,
         (None, false, _) => 8000,
         (None, true, true) => 443,
         (None, true, false) => 80,
@@ -79,6 +84,7 @@ mod tests {
             three("http://localhost:8001", "localhost:8001", "")
         );
         assert_eq!(of("gpu7"), three("http://gpu7:8000", "gpu7:8000", ""));
+        assert_eq!(of("gpu7:80/v1"), three("http://gpu7:80/v1", "gpu7:80", ""));
         assert_eq!(
             of("https://h/base/v1/?a=b"),
             three("https://h:443/base/v1", "h:443", "?a=b")
