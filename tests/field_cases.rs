@@ -98,6 +98,34 @@ fn how_a_stream_may_end() {
 }
 
 #[test]
+fn a_server_that_refuses_is_asked_less_and_less_often_and_no_other_waits_for_it() {
+    let closed = std::net::TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap();
+    let pace = PaceOptions {
+        duration: Some(Ns::from_ms(500)),
+        ..PaceOptions::default()
+    };
+    let (records, _) = run(&Ask {
+        pace: pace.clone(),
+        slots: 3,
+        ..Ask::new(closed, 0)
+    });
+    // Rests of 10, 20, 40, 80, 160 and 320 ms fill the time.
+    assert!((3..=18).contains(&records.len()), "{}", records.len());
+    let (records, _) = run(&Ask {
+        pace,
+        slots: 3,
+        targets: vec![serve(|_| short_answer()), closed],
+        ..Ask::new(closed, 0)
+    });
+    assert!(records.len() > 18, "{}", records.len());
+    // A rest is no lateness: a request is due when its slot may send again.
+    assert!(records.iter().all(|record| record.slot == record.due));
+}
+
+#[test]
 fn an_error_inside_a_200_is_an_error_and_keeps_the_partial_text() {
     let record = one(vec![
         send(CHUNKED),

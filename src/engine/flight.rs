@@ -1,6 +1,7 @@
 //! One request's life: from its claim to its record. No sockets here; times come with the bytes.
 
 use super::plan::CorePlan;
+use super::slots::Slot;
 use crate::base::{Ns, limits};
 use crate::config::Api;
 use crate::endpoint::{self, EventReader, Part, stamp};
@@ -12,6 +13,8 @@ use std::sync::Arc;
 /// A request in progress.
 pub(super) struct Flight {
     pub record: Record,
+    /// The slot that it holds in a closed loop.
+    pub slot: Slot,
     payload: Arc<[u8]>,
     api: Api,
     reader: EventReader,
@@ -32,9 +35,10 @@ pub(super) struct Flight {
 }
 
 impl Flight {
-    pub fn new(record: Record, payload: Arc<[u8]>, plan: &CorePlan) -> Flight {
+    pub fn new(record: Record, slot: Slot, payload: Arc<[u8]>, plan: &CorePlan) -> Flight {
         Flight {
             record,
+            slot,
             payload,
             api: plan.api,
             reader: EventReader::new(plan.api),
@@ -53,8 +57,9 @@ impl Flight {
     }
 
     /// Prepares for the next request, keeping allocations.
-    pub fn renew(&mut self, record: Record, payload: Arc<[u8]>) {
+    pub fn renew(&mut self, record: Record, slot: Slot, payload: Arc<[u8]>) {
         self.record = record;
+        self.slot = slot;
         self.payload = payload;
         self.sse.reset();
         self.body.clear();

@@ -2,6 +2,7 @@
 
 use super::core::Core;
 use super::flight::Flight;
+use super::slots::Slot;
 use crate::base::{Ns, Rng, limits, now, rng::Stream};
 use crate::http::{Conn, ConnError, Secured};
 use crate::runtime::{Chunk, Event, Token};
@@ -61,7 +62,7 @@ fn event_error(chunk: &Chunk, joined: bool, last_at: Ns) -> u64 {
 }
 
 impl Core {
-    pub(super) fn start(&mut self, mut record: Record) {
+    pub(super) fn start(&mut self, mut record: Record, slot: Slot) {
         let request = self.plan.requests.get(record.index);
         let target = usize::try_from(record.index).unwrap_or(0) % self.plan.targets.len();
         let mut rng = Rng::new(self.plan.seed, Stream::RequestId, record.index);
@@ -87,10 +88,10 @@ impl Core {
         }
         let flight = match self.spare.pop() {
             Some(mut flight) => {
-                flight.renew(record, request.body);
+                flight.renew(record, slot, request.body);
                 flight
             }
-            None => Box::new(Flight::new(record, request.body, plan)),
+            None => Box::new(Flight::new(record, slot, request.body, plan)),
         };
         self.in_flight += 1;
         self.put_on_line(target, flight);
