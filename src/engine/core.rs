@@ -2,7 +2,7 @@
 
 use super::flight::Flight;
 use super::handover::BATCH_RECORDS;
-use super::lines::Line;
+use super::lines::{Deadline, Line};
 use super::pace::{Claim, Stop};
 use super::plan::{CoreOutput, CorePlan};
 use super::slots::{Slot, Slots};
@@ -58,7 +58,9 @@ pub(super) struct Core {
     pub(super) slots: Slots,
     pub(super) in_flight: usize,
     pub(super) opening: usize,
-    pub(super) deadlines: VecDeque<(Ns, Token, u64)>,
+    pub(super) deadlines: VecDeque<Deadline>,
+    /// Ends of the wait for a body's end after `[DONE]`, in order.
+    pub(super) body_ends: VecDeque<Deadline>,
     #[expect(
         clippy::vec_box,
         reason = "a flight moves between line and spares as it is"
@@ -88,6 +90,9 @@ pub fn run(plan: CorePlan) -> CoreOutput {
             Err(text) => return failed_output(text),
         };
         let fault = core.work().await.err();
+        // Nothing is in flight but after a fault; it is recorded all the same.
+        core.cancel_all(now());
+        core.flush(true);
         core.output(path, fault)
     });
     result.unwrap_or_else(|error| failed_output(format!("no I/O driver: {error}")))
@@ -141,6 +146,7 @@ impl Core {
             in_flight: 0,
             opening: 0,
             deadlines: VecDeque::new(),
+            body_ends: VecDeque::new(),
             spare: Vec::new(),
             batch: Vec::with_capacity(BATCH_RECORDS),
             batch_since: now(),
@@ -186,11 +192,9 @@ impl Core {
     }
 
     async fn wait(&mut self, next: Option<Ns>) -> Result<(), String> {
-        let deadline = match (next, self.deadlines.front()) {
-            (Some(next), Some(&(at, ..))) => Some(next.min(at)),
-            (next, front) => next.or(front.map(|&(at, ..)| at)),
-        };
-        let result = self.reactor.wait(deadline).await;
+        let fronts = [self.deadlines.front(), self.body_ends.front()];
+        let times = fronts.into_iter().flatten().map(|&(at, ..)| at);
+        let result = self.reactor.wait(times.chain(next).min()).await;
         result.map_err(|error| format!("waiting for events: {error}"))
     }
 

@@ -13,8 +13,22 @@ pub(super) const BATCH_RECORDS: usize = 64;
 const BATCH_AGE: Ns = Ns(50_000_000);
 
 impl Core {
+    /// A request whose connection is gone: ended by its `[DONE]` if that has come, else failed.
+    pub(super) fn give_up(
+        &mut self,
+        mut flight: Box<Flight>,
+        at: Ns,
+        fail: impl FnOnce(&mut Flight),
+    ) {
+        if !flight.complete_by_mark() {
+            fail(&mut flight);
+            flight.record.done = at;
+        }
+        self.end(flight, at);
+    }
+
+    /// A request that has ended; its slot is free since `at`.
     pub(super) fn end(&mut self, mut flight: Box<Flight>, at: Ns) {
-        flight.record.done = at;
         self.in_flight -= 1;
         self.report.requests_count += 1;
         if self.plan.pace.is_closed() {
