@@ -3,8 +3,10 @@
 
 mod support;
 
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use support::*;
-use tokenring::base::Ns;
+use tokenring::base::{Ns, limits};
 use tokenring::engine::PaceOptions;
 use tokenring::stats::{FailureKind, Phase, Record, Stage};
 
@@ -95,6 +97,165 @@ fn how_a_stream_may_end() {
         Act::Reset,
     ]);
     assert_eq!(reset.failure, None);
+}
+
+/// A whole answer of one content event, ended in order.
+fn answer(text: &str) -> String {
+    CHUNKED.to_string() + &chunk(&(data(&ev(text)) + &data("[DONE]"))) + "0\r\n\r\n"
+}
+
+#[test]
+fn nothing_that_comes_after_done_moves_a_time_or_fails_the_request() {
+    let (hello, done) = (data(&ev("Hello")), data("[DONE]"));
+    let error = data(r#"{"error":{"message":"late","code":500}}"#);
+    let late = data(&ev("late"));
+    for after in [
+        chunk(&late) + "0\r\n\r\n",
+        chunk(&error) + "0\r\n\r\n",
+        chunk("data: no json\n\n") + "0\r\n\r\n",
+        "zz\r\n".into(),
+        chunk(&late),
+        chunk(&done) + &chunk(&late),
+    ] {
+        for same_read in [true, false] {
+            let mut script = vec![send(CHUNKED), send(chunk(&format!("{hello}{done}")))];
+            if !same_read {
+                script.push(Act::Wait(20));
+            }
+            script.extend([send(&after), Act::Wait(20), Act::Close]);
+            let record = one(script);
+            assert_eq!(record.failure, None, "{after:?}");
+            assert_eq!(record.buffers.answer, b"Hello", "{after:?}");
+            assert_eq!((record.events_count, record.done_missing), (1, false));
+        }
+    }
+}
+
+#[test]
+fn a_body_that_does_not_end_after_done_ends_at_it_and_its_connection_is_not_used_again() {
+    for ring in [true, false] {
+        let addr = serve(|_| {
+            let events = data(&ev("a")) + &data("[DONE]");
+            vec![send(CHUNKED), Act::Wait(20), send(chunk(&events))]
+        });
+        let (records, _) = run(&Ask {
+            ring,
+            ..Ask::new(addr, 2)
+        });
+        for record in &records {
+            assert_eq!(record.failure, None);
+            assert_eq!(record.last_content, Some(record.done));
+        }
+        assert!(records[1].connect_start.is_some());
+        // The slot is free when the wait is over, not before; and then at once.
+        let wait = records[1].due.saturating_since(records[0].done);
+        assert!(wait >= limits::BODY_END_WAIT && wait < Ns::from_ms(10_000));
+    }
+}
+
+#[test]
+fn each_count_of_usage_is_the_last_one_that_is_not_null() {
+    let usage = |counts: &str| data(&format!(r#"{{"choices":[],"usage":{counts}}}"#));
+    let record = one(vec![
+        send(CHUNKED),
+        send(chunk(&data(&ev("a")))),
+        send(chunk(&usage(
+            r#"{"prompt_tokens":11,"completion_tokens":40}"#,
+        ))),
+        send(chunk(&usage(
+            r#"{"completion_tokens":50.0,"prompt_tokens":null}"#,
+        ))),
+        send(chunk(&usage(r#"{"total_tokens":61}"#))),
+        send(chunk(&(usage("null") + &data("[DONE]"))) + "0\r\n\r\n"),
+    ]);
+    let usage = record.usage;
+    assert_eq!(
+        (usage.prompt, usage.completion, usage.total),
+        (Some(11), Some(50), Some(61))
+    );
+}
+
+#[test]
+fn several_choices_keep_alives_and_lone_halves_of_a_character_are_no_failure() {
+    let second = r#"{"choices":[{"index":0,"delta":{}},{"index":1,"delta":{"content":"b"}}]}"#;
+    let events = [
+        "event: ping\ndata: keep\n\n".to_string(),
+        "data:   \n\ndata:\ndata:\n\n".into(),
+        data(r#"{"choices":[{"delta":{"content":"\ud83d"},"tool_calls":[{}]}],"error":false}"#),
+        data(second),
+        data("[DONE]"),
+    ];
+    let record = one(vec![
+        send(CHUNKED),
+        send(chunk(&events.concat()) + "0\r\n\r\n"),
+    ]);
+    assert_eq!(record.failure, None);
+    assert_eq!(record.events_count, 2);
+    let text = tokenring::endpoint::unescape(&record.buffers.answer);
+    assert_eq!(text, "\u{fffd}b");
+}
+
+#[test]
+fn any_2xx_with_folded_headers_may_carry_a_good_stream() {
+    let head = "HTTP/1.1 201 Created\r\nContent-Type:\r\n text/event-stream;\r\n\tx=y\r\n\
+                Transfer-Encoding: chunked\r\n\r\n";
+    let record = one(vec![send(answer("a").replace(CHUNKED, head))]);
+    assert_eq!(record.failure, None);
+    assert_eq!((record.status, record.events_count), (Some(201), 1));
+}
+
+#[test]
+fn an_answer_that_nobody_asked_for_is_never_that_of_the_next_request() {
+    for ring in [true, false] {
+        let told = Arc::new(AtomicBool::new(false));
+        let flag = told.clone();
+        let addr = serve(move |n| match n {
+            0 => vec![
+                send(answer("a")),
+                Act::Wait(20),
+                send(answer("stray")),
+                Act::Tell(flag.clone()),
+            ],
+            _ => vec![send(answer("b"))],
+        });
+        let (records, _) = run(&Ask {
+            ring,
+            hold: Some(told),
+            ..Ask::new(addr, 2)
+        });
+        let texts: Vec<&[u8]> = records.iter().map(|r| &r.buffers.answer[..]).collect();
+        assert_eq!(texts, [b"a", b"b"], "{records:?}");
+        assert!(records.iter().all(|record| record.failure.is_none()));
+        assert!(records[1].connect_start.is_some());
+    }
+}
+
+#[test]
+fn a_server_that_refuses_is_asked_less_and_less_often_and_no_other_waits_for_it() {
+    let closed = std::net::TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap();
+    let pace = PaceOptions {
+        duration: Some(Ns::from_ms(500)),
+        ..PaceOptions::default()
+    };
+    let (records, _) = run(&Ask {
+        pace: pace.clone(),
+        slots: 3,
+        ..Ask::new(closed, 0)
+    });
+    // Rests of 10, 20, 40, 80, 160 and 320 ms fill the time.
+    assert!((3..=18).contains(&records.len()), "{}", records.len());
+    let (records, _) = run(&Ask {
+        pace,
+        slots: 3,
+        targets: vec![serve(|_| short_answer()), closed],
+        ..Ask::new(closed, 0)
+    });
+    assert!(records.len() > 18, "{}", records.len());
+    // A rest is no lateness: a request is due when its slot may send again.
+    assert!(records.iter().all(|record| record.slot == record.due));
 }
 
 #[test]

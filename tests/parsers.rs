@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, RngSeed};
 use serde_json::{Value, json};
 use tokenring::config::Api;
-use tokenring::endpoint::{Part, read_body, read_event};
+use tokenring::endpoint::{Part, read_body, read_by_value, read_event, unescape};
 use tokenring::http::codec::{CodecError, Piece, ResponseDecoder};
 use tokenring::sse::{self, Decoder, Event};
 use tokenring::stats::Usage;
@@ -94,9 +94,36 @@ fn answer(events: &[String], line_end: &str, chunk_bytes: &[usize]) -> Vec<u8> {
 
 /// Text as a user reads it: the escapes of JSON undone.
 fn plain(escaped: Option<&[u8]>) -> String {
-    let inside = escaped.unwrap_or_default();
-    let quoted = [b"\"", inside, b"\""].concat();
-    serde_json::from_slice(&quoted).expect("text is the inside of a JSON string")
+    unescape(escaped.unwrap_or_default())
+}
+
+const APIS: [Api; 4] = [
+    Api::Chat,
+    Api::Completions,
+    Api::TritonTensorrtllm,
+    Api::TritonVllm,
+];
+
+/// All that a part says, its texts as a user reads them.
+fn said(part: Part<'_>) -> (Vec<String>, Part<'static>) {
+    let texts = [&part.answer, &part.reasoning, &part.tool_call];
+    let texts = texts.map(|text| plain(text.as_deref())).to_vec();
+    let rest = Part {
+        answer: None,
+        reasoning: None,
+        tool_call: None,
+        ..part
+    };
+    (texts, rest)
+}
+
+/// The fast way takes what serde_json takes, and says the same of it.
+fn check_both_ways(data: &[u8]) {
+    for api in APIS {
+        let fast = read_body(api, data).ok().map(said);
+        let slow = read_by_value(api, data).ok().map(said);
+        assert_eq!(fast, slow, "{api:?} {:?}", String::from_utf8_lossy(data));
+    }
 }
 
 /// What a plain reader finds in a chat event: answer, reasoning, finished.
@@ -165,6 +192,105 @@ fn chat_event() -> impl Strategy<Value = Value> {
     })
 }
 
+/// A member, of the keys that mean something or of another.
+fn member(
+    key: &'static str,
+    value: impl Strategy<Value = String> + 'static,
+) -> BoxedStrategy<String> {
+    let other = prop_oneof![
+        Just("x"),
+        Just("con\\u0074ent"),
+        Just("object"),
+        Just("error")
+    ];
+    prop_oneof![
+        9 => value.prop_map(move |value| format!("\"{key}\": {value}")),
+        1 => (other, leaf()).prop_map(|(key, value)| format!("\"{key}\":{value}")),
+    ]
+    .boxed()
+}
+
+/// JSON in small, and a little that is none.
+fn leaf() -> BoxedStrategy<String> {
+    let text = prop_oneof![
+        4 => prop::sample::select(vec![
+            "", "a", "é", "\\u00e9", "\\n", "\\ud83d", "\\ude00", "\\ud83d\\ude00", "error", "stop",
+            "\\\\", "\\x", "\\ud83", "\u{fd83d}",
+        ]).prop_map(|text| format!("\"{text}\"")),
+        1 => any::<String>().prop_map(|text| Value::from(text).to_string()),
+    ];
+    let word = prop::sample::select(vec![
+        "null",
+        "true",
+        "false",
+        "0",
+        "-0",
+        "7",
+        "5.0",
+        "5.5",
+        "-3",
+        "1e2",
+        "4294967296",
+        "01",
+        "nul",
+        "{}",
+        "[]",
+        "[{}]",
+        "[null,1]",
+        "[1,]",
+        "{\"a\":[{\"b\":null}]}",
+    ]);
+    prop_oneof![3 => text, 2 => word.prop_map(String::from)].boxed()
+}
+
+/// An object whose members may stand twice; now and then something else in its place.
+fn object_of(members: Vec<BoxedStrategy<String>>) -> BoxedStrategy<String> {
+    let members = prop::collection::vec(prop::strategy::Union::new(members), 0..5);
+    let object = members.prop_map(|members| format!("{{{}}}", members.join(" ,")));
+    prop_oneof![12 => object, 1 => leaf()].boxed()
+}
+
+fn list_of(values: BoxedStrategy<String>, most: usize) -> BoxedStrategy<String> {
+    let values = prop::collection::vec(values, 0..=most);
+    let list = values.prop_map(|values| format!("[ {}]", values.join(",")));
+    prop_oneof![12 => list, 1 => leaf()].boxed()
+}
+
+/// Events of every API as text: keys twice, in any order, with values of the wrong type.
+fn wild_event() -> BoxedStrategy<String> {
+    let call = object_of(vec![member("name", leaf()), member("arguments", leaf())]);
+    let calls = list_of(object_of(vec![member("function", call)]), 2);
+    let delta = object_of(vec![
+        member("content", leaf()),
+        member("content", leaf()),
+        member("reasoning", leaf()),
+        member("reasoning_content", leaf()),
+        member("tool_calls", calls),
+    ]);
+    let choice = object_of(vec![
+        member("delta", delta.clone()),
+        member("delta", delta.clone()),
+        member("message", delta),
+        member("text", leaf()),
+        member("finish_reason", leaf()),
+    ]);
+    let details = object_of(vec![member("reasoning_tokens", leaf())]);
+    let usage = object_of(vec![
+        member("prompt_tokens", leaf()),
+        member("completion_tokens", leaf()),
+        member("completion_tokens_details", details),
+    ]);
+    let choices = list_of(choice, 3);
+    object_of(vec![
+        member("choices", choices.clone()),
+        member("choices", choices.clone()),
+        member("choices", choices),
+        member("usage", usage),
+        member("text_output", leaf()),
+        member("id", leaf()),
+    ])
+}
+
 /// Words that the parsers look for, in any order.
 const WORDS: &str = concat!(
     "(data|event|choices|error|null|[0-9a-f]|:|,| |",
@@ -205,7 +331,8 @@ proptest! {
                 let _ = read_event(Api::Chat, event.name, event.data);
             });
             prop_assert!(fed.is_ok());
-            for api in [Api::Chat, Api::Completions, Api::TritonTensorrtllm, Api::TritonVllm] {
+            check_both_ways(input);
+            for api in APIS {
                 let _ = read_event(api, b"", input);
                 let _ = read_event(api, b"error", input);
                 let _ = read_body(api, input);
@@ -223,6 +350,11 @@ proptest! {
             let told = part.usage.as_ref().and_then(|usage| usage.prompt);
             prop_assert_eq!(told.map(u64::from), prompt);
         }
+    }
+
+    #[test]
+    fn both_ways_say_the_same_of_any_event(event in wild_event()) {
+        check_both_ways(event.as_bytes());
     }
 
     #[test]
@@ -251,7 +383,9 @@ fn answer_of(api: Api, story: &Story) -> Answer {
         answer.text += &plain(part.answer.as_deref());
         answer.finished_count += usize::from(part.finished);
         answer.is_done |= part.done;
-        answer.usage = part.usage.or(answer.usage);
+        if let Some(usage) = &part.usage {
+            answer.usage.get_or_insert_default().take(usage);
+        }
     }
     answer
 }

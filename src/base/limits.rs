@@ -1,5 +1,7 @@
 //! Every cap in the program, with its reason. Reaching one is counted and reported.
 
+use super::Ns;
+
 /// Bytes of a response head: nginx and Node stop at 8 to 32 KiB; servers behind gateways add more.
 pub const HEAD_BYTES_MAX: usize = 64 * 1024;
 /// Headers in a response head.
@@ -37,3 +39,11 @@ pub const EVENT_TIMES_MAX: usize = 1 << 22;
 pub const RAW_RESERVE_BYTES_MAX: usize = 1 << 20;
 /// Due times that are computed ahead for an open loop: 400 MB of them would be a mistake.
 pub const DUE_TIMES_MAX: usize = 50_000_000;
+/// Wait for the end of a body after its `[DONE]`: a server that ends it does so in its next write,
+/// which a busy event loop may put off for tens of ms; one that never does holds a slot no longer.
+pub const BODY_END_WAIT: Ns = Ns(100_000_000);
+/// Rest of a slot after its first connection that failed: a restart of a server takes longer.
+pub const SLOT_REST_MIN: Ns = Ns(10_000_000);
+/// Longest rest of a slot; each failure in a row doubles it: a server that is back is found within
+/// this, and until then a slot asks no more often.
+pub const SLOT_REST_MAX: Ns = Ns(1_000_000_000);

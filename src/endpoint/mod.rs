@@ -3,6 +3,7 @@
 
 use crate::config::Api;
 use crate::stats::Usage;
+use serde_json::Value;
 use std::borrow::Cow;
 
 /// What one event or one whole body says. Text is the inside of a JSON string, still escaped.
@@ -47,35 +48,43 @@ mod reader;
 mod scan;
 mod shapes;
 pub mod stamp;
+mod text;
 
 pub use body::{BodySpec, body, join, path};
 pub use reader::EventReader;
+pub use text::unescape;
 
 /// What an event of a stream says. `name` is the event's name, empty for a plain one.
 ///
-/// Never fails: what is no JSON, and an event named `error`, is an error part.
+/// Never fails: an event named `error`, and a plain one that is no JSON, is an error part. One of
+/// white space alone, and one of another name that is no JSON (a keep-alive), says nothing.
 /// Cost: `benches/parser.rs`; [`EventReader`] is the faster way through a whole stream.
 pub fn read_event<'a>(api: Api, name: &[u8], data: &'a [u8]) -> Part<'a> {
-    if data.trim_ascii() == b"[DONE]" {
+    let bare = data.trim_ascii();
+    if bare == b"[DONE]" {
         return Part {
             done: true,
             ..Part::default()
         };
     }
     if name == b"error" {
-        return Part {
-            error: Some(shapes::error_event(data)),
-            ..Part::default()
-        };
+        return error_event(data);
     }
-    read(api, data).unwrap_or_else(|reason| Part {
-        error: Some(ErrorPart {
-            code: None,
-            name: Some("invalid_event".into()),
-            message: format!("an event is no JSON: {reason}"),
-        }),
-        ..Part::default()
-    })
+    if bare.is_empty() {
+        return Part::default();
+    }
+    match read(api, data) {
+        Ok(part) => part,
+        Err(_) if !name.is_empty() && name != b"message" => Part::default(),
+        Err(reason) => Part {
+            error: Some(ErrorPart {
+                code: None,
+                name: Some("invalid_event".into()),
+                message: format!("an event is no JSON: {reason}"),
+            }),
+            ..Part::default()
+        },
+    }
 }
 
 /// What a whole answer says. Errors: it is no JSON.
@@ -83,12 +92,48 @@ pub fn read_body(api: Api, body: &[u8]) -> Result<Part<'_>, String> {
     read(api, body).map_err(|reason| format!("the answer is no JSON: {reason}"))
 }
 
+/// [`read_body`] by `serde_json` alone: what tests hold the scan against.
+#[doc(hidden)]
+pub fn read_by_value(api: Api, data: &[u8]) -> Result<Part<'static>, String> {
+    by_value(data, |value| shapes::from_value(api, value)).map_err(|reason| reason.to_string())
+}
+
 fn read(api: Api, data: &[u8]) -> Result<Part<'_>, serde_json::Error> {
-    if let Some(part) = scan::scan(api, data) {
-        return Ok(part);
+    match scan::scan(api, data) {
+        Some(part) => Ok(part),
+        None => by_value(data, |value| shapes::from_value(api, value)),
     }
-    let value: serde_json::Value = serde_json::from_slice(data)?;
-    Ok(shapes::from_value(api, &value))
+}
+
+/// An event named `error`: what it says, or its bytes.
+fn error_event(data: &[u8]) -> Part<'static> {
+    let part = |error: ErrorPart| Part {
+        error: Some(error),
+        ..Part::default()
+    };
+    by_value(data, |value| part(shapes::error(value))).unwrap_or_else(|_| {
+        part(ErrorPart {
+            message: String::from_utf8_lossy(data).into_owned(),
+            ..ErrorPart::default()
+        })
+    })
+}
+
+/// Reads JSON; `serde_json` refuses half a surrogate pair, which says something all the same.
+fn by_value(
+    data: &[u8],
+    part_of: impl FnOnce(&Value) -> Part<'static>,
+) -> Result<Part<'static>, serde_json::Error> {
+    let refusal = match serde_json::from_slice(data) {
+        Ok(value) => return Ok(part_of(&value)),
+        Err(refusal) => refusal,
+    };
+    let (mended, is_marked) = text::mark(data).ok_or(refusal)?;
+    let mut part = part_of(&serde_json::from_slice(&mended)?);
+    if is_marked {
+        text::unmark(&mut part);
+    }
+    Ok(part)
 }
 
 #[cfg(test)]
@@ -178,6 +223,131 @@ mod tests {
         assert_eq!(usage.prompt, Some(11));
         assert_eq!((usage.completion, usage.reasoning), (Some(120), Some(100)));
         assert_eq!(usage.cache_read, Some(3));
+    }
+
+    #[test]
+    fn counts_of_usage_are_whole_numbers_that_a_request_can_have() {
+        let completion = |count: &str| {
+            let data = format!(r#"{{"choices":[],"usage":{{"completion_tokens":{count}}}}}"#);
+            chat(&data).usage.and_then(|usage| usage.completion)
+        };
+        assert_eq!(completion("5.0"), Some(5));
+        assert_eq!(completion("5e2"), Some(500));
+        assert_eq!(completion("0"), Some(0));
+        assert_eq!(completion("4294967295"), Some(u32::MAX));
+        for nothing in [
+            "4294967296",
+            "4294967296.0",
+            "1e300",
+            "5.5",
+            "-1",
+            "-5.0",
+            "null",
+            "\"5\"",
+        ] {
+            assert_eq!(completion(nothing), None, "{nothing}");
+        }
+        assert_eq!(chat(r#"{"usage":[1,2]}"#).usage, None);
+    }
+
+    #[test]
+    fn the_texts_of_all_choices_of_an_event_are_joined() {
+        let two = chat(
+            r#"{"choices":[{"index":0,"delta":{"content":"a b "},"finish_reason":"stop"},
+                {"index":1,"delta":{"content":"c d","reasoning":"r"},"finish_reason":null}]}"#,
+        );
+        assert_eq!(answer(&two).as_deref(), Some("a b c d"));
+        assert_eq!(two.reasoning.as_deref(), Some(&b"r"[..]));
+        assert!(two.finished);
+        let second =
+            chat(r#"{"choices":[{"index":0,"delta":{}},{"index":1,"delta":{"content":"x"}}]}"#);
+        assert_eq!(answer(&second).as_deref(), Some("x"));
+        let calls = chat(
+            r#"{"choices":[{"delta":{"tool_calls":[{"function":{"name":"f"}}]}},
+                {"message":{"content":"y","tool_calls":[{"function":{"arguments":"{}"}}]}}]}"#,
+        );
+        assert_eq!(calls.tool_call.as_deref(), Some(&b"f{}"[..]));
+        assert_eq!(answer(&calls).as_deref(), Some("y"));
+    }
+
+    #[test]
+    fn an_object_that_is_an_error_is_one_and_an_error_that_says_nothing_is_none() {
+        let told = r#"{"object":"error","message":"ctx too long","type":"BadRequestError",
+            "param":null,"code":400}"#;
+        for api in [Api::Chat, Api::Completions, Api::TritonVllm] {
+            let error = read_body(api, told.as_bytes()).unwrap().error.unwrap();
+            assert_eq!(
+                (error.code, error.message.as_str()),
+                (Some(400), "ctx too long")
+            );
+            assert_eq!(error.name.as_deref(), Some("BadRequestError"));
+        }
+        for nothing in [
+            "false",
+            "{}",
+            "\"\"",
+            "null",
+            "[]",
+            "0",
+            r#"{"code":0,"message":""}"#,
+        ] {
+            let data = format!(
+                r#"{{"object":"chat.completion.chunk","error":{nothing},
+                    "choices":[{{"delta":{{"content":"a"}}}}]}}"#
+            );
+            let part = chat(&data);
+            assert_eq!(part.error, None, "{nothing}");
+            assert_eq!(answer(&part).as_deref(), Some("a"), "{nothing}");
+        }
+        for something in ["true", "\"x\"", "7", r#"{"code":1}"#, "[{\"a\":1}]"] {
+            let data = format!(r#"{{"error":{something},"choices":[]}}"#);
+            assert!(chat(&data).error.is_some(), "{something}");
+        }
+    }
+
+    #[test]
+    fn an_event_without_data_says_nothing_and_a_keep_alive_need_not_be_json() {
+        let event = |name: &str, data: &'static str| {
+            read_event(Api::Chat, name.as_bytes(), data.as_bytes())
+        };
+        for (name, data) in [
+            ("", "  "),
+            ("", "\n"),
+            ("message", " \t"),
+            ("ping", "keep"),
+            ("keepalive", "2026-01-01"),
+            ("ping", r#"{"type":"ping"}"#),
+        ] {
+            assert_eq!(event(name, data), Part::default(), "{name} {data:?}");
+        }
+        for (name, data) in [
+            ("", "keep"),
+            ("message", "keep"),
+            ("error", "oh"),
+            ("error", " "),
+        ] {
+            assert!(event(name, data).error.is_some(), "{name} {data:?}");
+        }
+        assert!(event("delta", r#"{"choices":[{"delta":{"content":"a"}}]}"#).has_content());
+        assert!(event("done", " [DONE] ").done);
+    }
+
+    #[test]
+    fn half_a_surrogate_pair_is_a_text_on_both_ways_and_meets_its_other_half() {
+        let text = |content: &str, more: &str| {
+            let data = format!(r#"{{"choices":[{{"delta":{{"content":"{content}"{more}}}}}]}}"#);
+            let part = chat(&data);
+            assert_eq!(part.error, None);
+            part.answer.unwrap().into_owned()
+        };
+        let rare = r#","tool_calls":[{}],"x":"\udfff""#;
+        for (first, second) in [("", ""), ("", rare), (rare, ""), (rare, rare)] {
+            let joined = [text(r"a\ud83d", first), text(r"\uDE00b", second)].concat();
+            assert_eq!(unescape(&joined), "a😀b");
+            assert_eq!(unescape(&text(r"\u00e9\ud83d!", first)), "é\u{fffd}!");
+        }
+        let told = chat(r#"{"error":{"message":"x\ud83d"}}"#).error.unwrap();
+        assert_eq!(told.message, "x\u{fffd}");
     }
 
     #[test]

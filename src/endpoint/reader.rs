@@ -89,7 +89,7 @@ mod tests {
     fn a_reader_that_remembers_says_what_one_that_does_not_says() {
         let events = [
             r#"{"id":"a","choices":[{"delta":{"content":"one"},"finish_reason":null}]}"#,
-            r#"{"id":"a","choices":[{"delta":{"content":"t \"x\" \u00e9"},"finish_reason":null}]}"#,
+            r#"{"id":"a","choices":[{"delta":{"content":"2 \"x\" \u00e9"},"finish_reason":null}]}"#,
             r#"{"id":"a","choices":[{"delta":{"content":""},"finish_reason":null}]}"#,
             r#"{"id":"a","choices":[{"delta":{"content":"x"},"finish_reason":"stop"}]}"#,
             r#"{"id":"a","choices":[{"delta":{"content":"\ud83d\ude00"},"finish_reason":0}]}"#,
@@ -99,7 +99,9 @@ mod tests {
             r#"{"id":"b","choices":[{"delta":{"reasoning":"r","content":null}}]}"#,
             r#"{"id":"b","choices":[{"delta":{"reasoning":"s","content":null}}]}"#,
             r#"{"id":"b","choices":[{"delta":{"reasoning":"","content":null}}]}"#,
-            r#"{"id":"b","choices":[{"delta":{"reasoning":"s","content":null}}],"usage":{"x":1}}"#,
+            r#"{"id":"b","choices":[{"delta":{"reasoning":"s"}}],"usage":{"prompt_tokens":1}}"#,
+            r#"{"id":"b","choices":[{"delta":{"content":"s"}},{"delta":{"content":"t"}}]}"#,
+            r#"{"id":"b","choices":[{"delta":{"content":"s"}},{"delta":{"content":""}}]}"#,
             "[DONE]",
         ];
         let plain = |event: &'static str| read_event(Api::Chat, b"", event.as_bytes());

@@ -1,8 +1,9 @@
 //! Content of an event by one exact pass over its JSON, without building a value.
 //!
-//! It knows every value that it walks over; where it is not sure (escapes in keys, surrogates,
-//! exponents, tool calls, errors, broken syntax) it gives up, and serde_json reads the whole event
-//! instead. So what it takes, serde_json takes too.
+//! It knows every value that it walks over; where it is not sure (escapes in keys, exponents, tool
+//! calls, errors, broken syntax) it gives up, and serde_json reads the whole event instead. So what
+//! it takes, serde_json takes too, and of a key that stands twice the last counts with both. Only
+//! half a surrogate pair is taken here and refused there; see `text`.
 
 use super::{Part, shapes};
 use crate::config::Api;
@@ -20,17 +21,19 @@ pub(super) fn scan(api: Api, data: &[u8]) -> Option<Part<'_>> {
     cursor.object(&mut |cursor, key| match key {
         b"choices" if !triton => cursor.choices(&mut part),
         b"text_output" if triton => {
-            part.answer = cursor.text()?;
+            part.answer = cursor.text()?.map(Cow::Borrowed);
             Some(())
         }
         b"usage" => {
             let slice = cursor.value(DEPTH_MAX)?;
-            if slice != b"null" {
-                part.usage = shapes::usage(slice);
-            }
+            part.usage = match slice {
+                b"null" => None,
+                _ => shapes::usage(&serde_json::from_slice(slice).ok()?),
+            };
             Some(())
         }
         b"error" => cursor.null(),
+        b"object" => (cursor.value(DEPTH_MAX)? != b"\"error\"").then_some(()),
         _ => cursor.value(DEPTH_MAX).map(drop),
     })?;
     cursor.space();
@@ -71,15 +74,13 @@ fn string_stop(bytes: &[u8]) -> Option<usize> {
     Some(words.len() * 8 + tail.iter().position(stops)?)
 }
 
-/// Bytes of the escape sequence at the front of `bytes`. A surrogate is left to serde_json, which
-/// wants to see its other half.
+/// Bytes of the escape sequence at the front of `bytes`.
 fn escape_bytes(bytes: &[u8]) -> Option<usize> {
     match bytes.get(1)? {
         b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't' => Some(2),
         b'u' => {
             let digits = bytes.get(2..6)?;
-            let surrogate = matches!(digits, [b'd' | b'D', b'8'..=b'f', ..]);
-            (digits.iter().all(u8::is_ascii_hexdigit) && !surrogate).then_some(6)
+            digits.iter().all(u8::is_ascii_hexdigit).then_some(6)
         }
         _ => None,
     }
@@ -187,13 +188,17 @@ impl<'a> Cursor<'a> {
                 let depth = depth.checked_sub(1)?;
                 self.object(&mut |cursor, _| cursor.value(depth).map(drop))?;
             }
-            b'[' => self.array(depth.checked_sub(1)?)?,
+            b'[' => {
+                let depth = depth.checked_sub(1)?;
+                self.array(&mut |cursor| cursor.value(depth).map(drop))?;
+            }
             _ => self.word()?,
         }
         Some(&self.bytes[start..self.at])
     }
 
-    fn array(&mut self, depth: u32) -> Option<()> {
+    /// Walks an array; `each` must take one value.
+    fn array(&mut self, each: &mut impl FnMut(&mut Cursor<'a>) -> Option<()>) -> Option<()> {
         self.take(b'[')?;
         self.space();
         if self.peek()? == b']' {
@@ -201,7 +206,7 @@ impl<'a> Cursor<'a> {
             return Some(());
         }
         loop {
-            self.value(depth)?;
+            each(self)?;
             self.space();
             match self.peek()? {
                 b',' => self.at += 1,
@@ -236,52 +241,57 @@ impl<'a> Cursor<'a> {
     }
 
     /// A string or null; an empty string is nothing.
-    fn text(&mut self) -> Option<Option<Cow<'a, [u8]>>> {
+    fn text(&mut self) -> Option<Option<&'a [u8]>> {
         self.space();
         if self.peek()? != b'"' {
             self.null()?;
             return Some(None);
         }
         let text = self.string()?;
-        Some((!text.is_empty()).then_some(Cow::Borrowed(text)))
+        Some((!text.is_empty()).then_some(text))
     }
 
-    /// The first choice; there is one per event, also when several answers are asked for.
     fn choices(&mut self, part: &mut Part<'a>) -> Option<()> {
+        (part.answer, part.reasoning, part.finished) = (None, None, false);
         self.space();
         if self.peek()? != b'[' {
             return self.null();
         }
-        self.at += 1;
-        self.space();
-        if self.peek()? == b']' {
-            self.at += 1;
-            return Some(());
-        }
+        self.array(&mut |cursor| cursor.choice(part))
+    }
+
+    /// One choice, joined to those before it.
+    fn choice(&mut self, part: &mut Part<'a>) -> Option<()> {
+        let (mut text, mut is_finished) = (None, false);
+        let (mut delta, mut message) = (Delta::default(), Delta::default());
         self.object(&mut |cursor, key| {
             match key {
-                b"text" => part.answer = cursor.text()?,
-                b"delta" | b"message" => cursor.delta(part)?,
-                b"finish_reason" => part.finished = cursor.value(DEPTH_MAX)? != b"null",
+                b"text" => text = cursor.text()?,
+                b"delta" => delta = cursor.delta()?,
+                b"message" => message = cursor.delta()?,
+                b"finish_reason" => is_finished = cursor.value(DEPTH_MAX)? != b"null",
                 _ => drop(cursor.value(DEPTH_MAX)?),
             }
             Some(())
         })?;
-        self.space();
-        // More than one choice in one event is rare: the slow way knows the rule for it.
-        self.take(b']')
+        part.finished |= is_finished;
+        join(&mut part.answer, message.content.or(delta.content).or(text));
+        join(&mut part.reasoning, message.reasoning.or(delta.reasoning));
+        Some(())
     }
 
-    fn delta(&mut self, part: &mut Part<'a>) -> Option<()> {
+    fn delta(&mut self) -> Option<Delta<'a>> {
         self.space();
         if self.peek()? != b'{' {
-            return self.null();
+            self.null()?;
+            return Some(Delta::default());
         }
+        let mut delta = Delta::default();
         let mut second_reasoning = None;
         self.object(&mut |cursor, key| {
             match key {
-                b"content" => part.answer = cursor.text()?,
-                b"reasoning_content" => part.reasoning = cursor.text()?,
+                b"content" => delta.content = cursor.text()?,
+                b"reasoning_content" => delta.reasoning = cursor.text()?,
                 b"reasoning" => second_reasoning = cursor.text()?,
                 b"tool_calls" => match cursor.value(DEPTH_MAX)? {
                     b"null" | b"[]" => {}
@@ -291,10 +301,23 @@ impl<'a> Cursor<'a> {
             }
             Some(())
         })?;
-        if part.reasoning.is_none() {
-            part.reasoning = second_reasoning;
-        }
-        Some(())
+        delta.reasoning = delta.reasoning.or(second_reasoning);
+        Some(delta)
+    }
+}
+
+/// The texts of a `delta` or a `message`.
+#[derive(Default)]
+struct Delta<'a> {
+    content: Option<&'a [u8]>,
+    reasoning: Option<&'a [u8]>,
+}
+
+fn join<'a>(all: &mut Option<Cow<'a, [u8]>>, more: Option<&'a [u8]>) {
+    match (all, more) {
+        (_, None) => {}
+        (Some(all), Some(more)) => all.to_mut().extend_from_slice(more),
+        (all, Some(more)) => *all = Some(Cow::Borrowed(more)),
     }
 }
 
@@ -337,7 +360,7 @@ mod tests {
             let taken = scan(Api::Chat, event.as_bytes());
             assert_eq!(taken.is_some(), is_number, "{word}");
         }
-        for text in ["\\x", "\\u12", "\\u12g4", "\\ud83d", "\\", "\u{1}", "\n"] {
+        for text in ["\\x", "\\u12", "\\u12g4", "\\", "\u{1}", "\n"] {
             let event = format!(r#"{{"choices":[{{"delta":{{"content":"{text}"}}}}]}}"#);
             assert_eq!(scan(Api::Chat, event.as_bytes()), None, "{text:?}");
         }

@@ -15,10 +15,10 @@ fn escaped(text: &str) -> Option<Cow<'static, [u8]>> {
 
 pub(super) fn from_value(api: Api, value: &Value) -> Part<'static> {
     let mut part = Part {
-        usage: usage_value(&value["usage"]),
+        usage: usage(&value["usage"]),
         ..Part::default()
     };
-    if !value["error"].is_null() {
+    if value["object"] == "error" || says_something(&value["error"]) {
         part.error = Some(error(value));
         return part;
     }
@@ -26,35 +26,63 @@ pub(super) fn from_value(api: Api, value: &Value) -> Part<'static> {
         part.answer = value["text_output"].as_str().and_then(escaped);
         return part;
     }
-    let choice = &value["choices"][0];
-    part.finished = !choice["finish_reason"].is_null();
-    part.answer = choice["text"].as_str().and_then(escaped);
-    for delta in [&choice["delta"], &choice["message"]] {
-        let text = |key: &str| delta[key].as_str().and_then(escaped);
-        if let Some(content) = text("content") {
-            part.answer = Some(content);
-        }
-        part.reasoning = text("reasoning_content")
-            .or_else(|| text("reasoning"))
-            .or(part.reasoning);
-        let calls = delta["tool_calls"]
-            .as_array()
-            .map(Vec::as_slice)
-            .unwrap_or_default();
-        let joined: String = calls.iter().map(tool_call).collect();
-        part.tool_call = escaped(&joined).or(part.tool_call);
+    for choice in value["choices"].as_array().into_iter().flatten() {
+        take_choice(&mut part, choice);
     }
     part
 }
 
-fn tool_call(call: &Value) -> String {
+/// Joins what a choice says to what those before it in the same event have said.
+fn take_choice(part: &mut Part<'static>, choice: &Value) {
+    part.finished |= !choice["finish_reason"].is_null();
+    let mut answer = choice["text"].as_str().and_then(escaped);
+    let (mut reasoning, mut tool_call) = (None, None);
+    for delta in [&choice["delta"], &choice["message"]] {
+        let text = |key: &str| delta[key].as_str().and_then(escaped);
+        answer = text("content").or(answer);
+        reasoning = text("reasoning_content")
+            .or_else(|| text("reasoning"))
+            .or(reasoning);
+        let calls = delta["tool_calls"].as_array().into_iter().flatten();
+        let joined: String = calls.map(tool_call_text).collect();
+        tool_call = escaped(&joined).or(tool_call);
+    }
+    for (all, more) in [
+        (&mut part.answer, answer),
+        (&mut part.reasoning, reasoning),
+        (&mut part.tool_call, tool_call),
+    ] {
+        match (all, more) {
+            (Some(all), Some(more)) => all.to_mut().extend_from_slice(&more),
+            (all, more) => *all = more.or(all.take()),
+        }
+    }
+}
+
+fn tool_call_text(call: &Value) -> String {
     let field = |key: &str| call["function"][key].as_str().unwrap_or_default();
     format!("{}{}", field("name"), field("arguments"))
 }
 
-/// An error object; servers differ in where they put what.
-fn error(value: &Value) -> ErrorPart {
-    let inner = &value["error"];
+/// Servers send an `error` beside content that says there is none: null, false, 0, or empty.
+fn says_something(value: &Value) -> bool {
+    match value {
+        Value::Null => false,
+        Value::Bool(set) => *set,
+        Value::Number(number) => number.as_f64() != Some(0.0),
+        Value::String(text) => !text.is_empty(),
+        Value::Array(values) => values.iter().any(says_something),
+        Value::Object(members) => members.values().any(says_something),
+    }
+}
+
+/// An error object; servers differ in where they put what. Without a member `error`, the whole
+/// value is it.
+pub(super) fn error(value: &Value) -> ErrorPart {
+    let inner = match says_something(&value["error"]) {
+        true => &value["error"],
+        false => value,
+    };
     let text = |value: &Value| value.as_str().map(String::from);
     let code = [&inner["code"], &inner["status"], &value["code"]]
         .iter()
@@ -71,36 +99,34 @@ fn error(value: &Value) -> ErrorPart {
     }
 }
 
-/// The data of an event named `error`.
-pub(super) fn error_event(data: &[u8]) -> ErrorPart {
-    match serde_json::from_slice::<Value>(data) {
-        Ok(value) if !value["error"].is_null() => error(&value),
-        Ok(value) => error(&serde_json::json!({ "error": value })),
-        Err(_) => ErrorPart {
-            message: String::from_utf8_lossy(data).into_owned(),
-            ..ErrorPart::default()
-        },
+/// A count of tokens; some servers write it as a float. What no request can have (4 billion tokens
+/// and more, less than none, a fraction) is ignored: a bound in its place would enter sums.
+fn count(value: &Value) -> Option<u32> {
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "whole and in range"
+    )]
+    let by_float = |float: f64| {
+        let fits = float.fract() == 0.0 && (0.0..=f64::from(u32::MAX)).contains(&float);
+        fits.then_some(float as u32)
+    };
+    match value.as_u64() {
+        Some(whole) => u32::try_from(whole).ok(),
+        None => value.as_f64().and_then(by_float),
     }
 }
 
-/// Usage from its JSON.
-pub(super) fn usage(slice: &[u8]) -> Option<Usage> {
-    usage_value(&serde_json::from_slice(slice).ok()?)
-}
-
-fn usage_value(value: &Value) -> Option<Usage> {
-    if !value.is_object() {
-        return None;
-    }
-    let number = |value: &Value| value.as_u64().and_then(|n| u32::try_from(n).ok());
-    let first = |keys: [&str; 2]| keys.iter().find_map(|key| number(&value[*key]));
+/// Usage from its JSON; absent when it says nothing.
+pub(super) fn usage(value: &Value) -> Option<Usage> {
+    let first = |keys: [&str; 2]| keys.iter().find_map(|key| count(&value[*key]));
     let detail =
-        |groups: [&str; 2], key: &str| groups.iter().find_map(|group| number(&value[*group][key]));
+        |groups: [&str; 2], key: &str| groups.iter().find_map(|group| count(&value[*group][key]));
     let output = ["completion_tokens_details", "output_tokens_details"];
     let usage = Usage {
         prompt: first(["prompt_tokens", "input_tokens"]),
         completion: first(["completion_tokens", "output_tokens"]),
-        total: number(&value["total_tokens"]),
+        total: count(&value["total_tokens"]),
         reasoning: detail(output, "reasoning_tokens"),
         cache_read: detail(
             ["prompt_tokens_details", "input_tokens_details"],

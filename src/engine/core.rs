@@ -2,9 +2,10 @@
 
 use super::flight::Flight;
 use super::handover::BATCH_RECORDS;
-use super::lines::Line;
+use super::lines::{Deadline, Line};
 use super::pace::{Claim, Stop};
 use super::plan::{CoreOutput, CorePlan};
+use super::slots::{Slot, Slots};
 use crate::base::{Ns, limits, now};
 use crate::runtime::{self, Driver, Reactor, ReactorOptions, ThreadCpu, Token, thread_cpu};
 use crate::stats::summary::CoreReport;
@@ -54,11 +55,12 @@ pub(super) struct Core {
     pub(super) report: CoreReport,
     pub(super) lines: Vec<Line>,
     pub(super) idle: Vec<Vec<Token>>,
-    /// Slots of a closed loop, each with the time it became free.
-    pub(super) free_slots: VecDeque<Ns>,
+    pub(super) slots: Slots,
     pub(super) in_flight: usize,
     pub(super) opening: usize,
-    pub(super) deadlines: VecDeque<(Ns, Token, u64)>,
+    pub(super) deadlines: VecDeque<Deadline>,
+    /// Ends of the wait for a body's end after `[DONE]`, in order.
+    pub(super) body_ends: VecDeque<Deadline>,
     #[expect(
         clippy::vec_box,
         reason = "a flight moves between line and spares as it is"
@@ -88,6 +90,9 @@ pub fn run(plan: CorePlan) -> CoreOutput {
             Err(text) => return failed_output(text),
         };
         let fault = core.work().await.err();
+        // Nothing is in flight but after a fault; it is recorded all the same.
+        core.cancel_all(now());
+        core.flush(true);
         core.output(path, fault)
     });
     result.unwrap_or_else(|error| failed_output(format!("no I/O driver: {error}")))
@@ -137,10 +142,11 @@ impl Core {
             report,
             lines: Vec::new(),
             idle,
-            free_slots: VecDeque::new(),
+            slots: Slots::default(),
             in_flight: 0,
             opening: 0,
             deadlines: VecDeque::new(),
+            body_ends: VecDeque::new(),
             spare: Vec::new(),
             batch: Vec::with_capacity(BATCH_RECORDS),
             batch_since: now(),
@@ -164,9 +170,7 @@ impl Core {
         let start = self.await_start().await?;
         self.busy = BusyWatch::start(now());
         self.cpu_start = self.busy.used;
-        for _ in 0..self.plan.slots {
-            self.free_slots.push_back(start);
-        }
+        self.slots.open(self.plan.slots, start);
         let mut looked = now();
         loop {
             let next = self.dispatch();
@@ -188,11 +192,9 @@ impl Core {
     }
 
     async fn wait(&mut self, next: Option<Ns>) -> Result<(), String> {
-        let deadline = match (next, self.deadlines.front()) {
-            (Some(next), Some(&(at, ..))) => Some(next.min(at)),
-            (next, front) => next.or(front.map(|&(at, ..)| at)),
-        };
-        let result = self.reactor.wait(deadline).await;
+        let fronts = [self.deadlines.front(), self.body_ends.front()];
+        let times = fronts.into_iter().flatten().map(|&(at, ..)| at);
+        let result = self.reactor.wait(times.chain(next).min()).await;
         result.map_err(|error| format!("waiting for events: {error}"))
     }
 
@@ -240,10 +242,12 @@ impl Core {
         }
         let closed = self.plan.pace.is_closed();
         while !self.finished {
-            if closed && self.free_slots.is_empty() {
-                return None;
-            }
             let at = now();
+            if closed && !self.slots.has_free(at) {
+                // A slot at rest must not hold the end up.
+                self.finished = self.plan.pace.is_over(at);
+                return self.slots.next_free();
+            }
             match self.plan.pace.claim(at, self.plan.core) {
                 Claim::Take {
                     index,
@@ -251,21 +255,19 @@ impl Core {
                     phase,
                     granted,
                 } => {
-                    let due = match due {
-                        Some(due) => due,
-                        None => {
-                            let free = self.free_slots.pop_front().unwrap_or(at);
-                            free.max(self.plan.pace.open_since(index))
-                        }
-                    };
-                    let slot = granted.unwrap_or(due);
-                    self.start(Record {
+                    let mut slot = Slot::default();
+                    let due = due.unwrap_or_else(|| {
+                        slot = self.slots.take().unwrap_or_default();
+                        slot.free.max(self.plan.pace.open_since(index))
+                    });
+                    let record = Record {
                         index,
                         due,
-                        slot,
+                        slot: granted.unwrap_or(due),
                         phase,
                         ..Record::default()
-                    });
+                    };
+                    self.start(record, slot);
                 }
                 Claim::NotBefore(time) => return Some(time),
                 Claim::Full => return Some(at + SLOT_POLL),

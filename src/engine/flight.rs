@@ -1,6 +1,7 @@
 //! One request's life: from its claim to its record. No sockets here; times come with the bytes.
 
 use super::plan::CorePlan;
+use super::slots::Slot;
 use crate::base::{Ns, limits};
 use crate::config::Api;
 use crate::endpoint::{self, EventReader, Part, stamp};
@@ -12,6 +13,8 @@ use std::sync::Arc;
 /// A request in progress.
 pub(super) struct Flight {
     pub record: Record,
+    /// The slot that it holds in a closed loop.
+    pub slot: Slot,
     payload: Arc<[u8]>,
     api: Api,
     reader: EventReader,
@@ -21,7 +24,8 @@ pub(super) struct Flight {
     body: Vec<u8>,
     reason: String,
     content_type: ContentType,
-    done_seen: bool,
+    /// When `[DONE]` came: the end of what counts.
+    done_at: Option<Ns>,
     finish_seen: bool,
     events_in_read: u32,
     /// The mock's stamps of the last read's content events; see [`CorePlan::check_stamps`].
@@ -32,9 +36,10 @@ pub(super) struct Flight {
 }
 
 impl Flight {
-    pub fn new(record: Record, payload: Arc<[u8]>, plan: &CorePlan) -> Flight {
+    pub fn new(record: Record, slot: Slot, payload: Arc<[u8]>, plan: &CorePlan) -> Flight {
         Flight {
             record,
+            slot,
             payload,
             api: plan.api,
             reader: EventReader::new(plan.api),
@@ -44,7 +49,7 @@ impl Flight {
             body: Vec::new(),
             reason: String::new(),
             content_type: ContentType::None,
-            done_seen: false,
+            done_at: None,
             finish_seen: false,
             events_in_read: 0,
             stamps: plan.check_stamps.then(Vec::new),
@@ -53,14 +58,15 @@ impl Flight {
     }
 
     /// Prepares for the next request, keeping allocations.
-    pub fn renew(&mut self, record: Record, payload: Arc<[u8]>) {
+    pub fn renew(&mut self, record: Record, slot: Slot, payload: Arc<[u8]>) {
         self.record = record;
+        self.slot = slot;
         self.payload = payload;
         self.sse.reset();
         self.body.clear();
         self.reason.clear();
         self.stamp_error = None;
-        self.done_seen = false;
+        self.done_at = None;
         self.finish_seen = false;
     }
 
@@ -109,8 +115,12 @@ impl Flight {
         }
     }
 
+    fn is_success(&self) -> bool {
+        matches!(self.record.status, Some(200..300))
+    }
+
     fn is_stream(&self) -> bool {
-        self.record.status == Some(200) && self.content_type == ContentType::EventStream
+        self.is_success() && self.content_type == ContentType::EventStream
     }
 
     fn on_body(&mut self, bytes: &[u8], at: Ns) {
@@ -122,9 +132,9 @@ impl Flight {
         }
         self.record.received_bytes += bytes.len() as u64;
         if !self.is_stream() {
-            let cap = match self.record.status {
-                Some(200) => limits::BODY_BYTES_MAX,
-                _ => limits::ERROR_BODY_BYTES_MAX,
+            let cap = match self.is_success() {
+                true => limits::BODY_BYTES_MAX,
+                false => limits::ERROR_BODY_BYTES_MAX,
             };
             let room = cap.saturating_sub(self.body.len());
             self.body.extend_from_slice(&bytes[..bytes.len().min(room)]);
@@ -139,6 +149,9 @@ impl Flight {
                 let end = self.record.buffers.raw.len();
                 self.record.buffers.raw_marks.push((at, end));
             }
+            if self.done_at.is_some() {
+                return;
+            }
             let part = self.reader.read(event.name, event.data);
             if let Some(stamps) = &mut self.stamps
                 && part.has_content()
@@ -149,16 +162,20 @@ impl Flight {
             self.on_part(&part, at);
         });
         self.sse = sse;
-        if let Err(error) = result {
+        if let Err(error) = result
+            && self.done_at.is_none()
+        {
             self.fail(FailureKind::Stream, 0, "event_too_long", error.to_string());
         }
     }
 
     fn on_part(&mut self, part: &Part<'_>, at: Ns) {
-        self.done_seen |= part.done;
+        if part.done {
+            self.done_at = Some(at);
+        }
         self.finish_seen |= part.finished;
         if let Some(usage) = &part.usage {
-            self.record.usage = *usage;
+            self.record.usage.take(usage);
             if self.record.events_count == 0 && part.has_content() {
                 self.record.first_content_tokens = usage.completion;
             }
@@ -249,16 +266,25 @@ impl Flight {
         }
     }
 
-    /// True when `[DONE]` has come: a reset after it loses nothing.
-    pub fn is_complete(&self) -> bool {
-        self.done_seen
+    /// When `[DONE]` came: what the connection does after it loses nothing.
+    pub fn done_at(&self) -> Option<Ns> {
+        self.done_at
+    }
+
+    /// The connection has ended or must. With `[DONE]` seen that is the end of the answer, at the
+    /// time of the mark; without, false: it is a failure that the caller knows.
+    pub fn complete_by_mark(&mut self) -> bool {
+        if let Some(at) = self.done_at {
+            self.complete(at);
+        }
+        self.done_at.is_some()
     }
 
     /// The response has ended in order at `at`.
     pub fn complete(&mut self, at: Ns) {
         self.record.done = at;
         let status = self.record.status.unwrap_or(0);
-        if !(200..300).contains(&status) {
+        if !self.is_success() {
             let body = String::from_utf8_lossy(&self.body).into_owned();
             let reason = match self.reason.is_empty() {
                 true => format!("status {status}"),
@@ -268,7 +294,7 @@ impl Flight {
         } else if self.is_stream() {
             self.complete_stream();
         } else {
-            self.complete_whole(at);
+            self.complete_whole(status, at);
         }
     }
 
@@ -276,21 +302,21 @@ impl Flight {
     fn complete_stream(&mut self) {
         let marks = matches!(self.api, Api::Chat | Api::Completions);
         if marks {
-            self.record.done_missing = !self.done_seen;
+            self.record.done_missing = self.done_at.is_none();
             self.record.finish_reason_missing = !self.finish_seen;
         }
         if self.record.events_count == 0 {
             let text = "the stream ended without any content".to_string();
             self.fail(FailureKind::Stream, 0, "no_content", text);
-        } else if marks && !self.done_seen && !self.finish_seen {
+        } else if marks && self.done_at.is_none() && !self.finish_seen {
             let text = "the stream ended with neither a finish reason nor [DONE]".to_string();
             self.fail(FailureKind::Stream, 0, "stream_truncated", text);
         }
     }
 
-    fn complete_whole(&mut self, at: Ns) {
+    fn complete_whole(&mut self, status: u16, at: Ns) {
         if self.body.is_empty() {
-            let text = "status 200 with an empty body".to_string();
+            let text = format!("status {status} with an empty body");
             return self.fail(FailureKind::Stream, 0, "no_content", text);
         }
         let body = std::mem::take(&mut self.body);

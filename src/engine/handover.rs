@@ -5,7 +5,7 @@ use super::flight::Flight;
 use super::plan::CoreOutput;
 use crate::base::{Ns, limits, now};
 use crate::runtime::thread_cpu;
-use crate::stats::{Buffers, Record};
+use crate::stats::{Buffers, Failure, FailureKind, Record};
 
 /// Finished requests per hand-over.
 pub(super) const BATCH_RECORDS: usize = 64;
@@ -13,12 +13,27 @@ pub(super) const BATCH_RECORDS: usize = 64;
 const BATCH_AGE: Ns = Ns(50_000_000);
 
 impl Core {
+    /// A request whose connection is gone: ended by its `[DONE]` if that has come, else failed.
+    pub(super) fn give_up(
+        &mut self,
+        mut flight: Box<Flight>,
+        at: Ns,
+        fail: impl FnOnce(&mut Flight),
+    ) {
+        if !flight.complete_by_mark() {
+            fail(&mut flight);
+            flight.record.done = at;
+        }
+        self.end(flight, at);
+    }
+
+    /// A request that has ended; its slot is free since `at`.
     pub(super) fn end(&mut self, mut flight: Box<Flight>, at: Ns) {
-        flight.record.done = at;
         self.in_flight -= 1;
         self.report.requests_count += 1;
         if self.plan.pace.is_closed() {
-            self.free_slots.push_back(at);
+            let has_server = has_met_server(&flight.record);
+            self.slots.give_back(flight.slot, at, has_server);
         }
         let record = std::mem::take(&mut flight.record);
         let failed = record.failure.is_some();
@@ -114,6 +129,12 @@ impl Core {
             fault,
         }
     }
+}
+
+/// False when no answer began, and not because our own time was up.
+fn has_met_server(record: &Record) -> bool {
+    let failed = |failure: &Failure| failure.kind != FailureKind::Timeout;
+    record.headers.is_some() || !record.failure.as_deref().is_some_and(failed)
 }
 
 /// Buffers on their way back are emptied, not freed.

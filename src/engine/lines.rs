@@ -2,14 +2,22 @@
 
 use super::core::Core;
 use super::flight::Flight;
+use super::slots::Slot;
 use crate::base::{Ns, Rng, limits, now, rng::Stream};
 use crate::http::{Conn, ConnError, Secured};
 use crate::runtime::{Chunk, Event, Token};
 use crate::stats::{FailureKind, Record};
+use std::collections::VecDeque;
 use std::io;
 
 /// What a kernel stamp itself may be off by: the comparison of the two clocks.
 const STAMP_ERROR_NS: u64 = 1_000;
+/// How far from the truth a kernel stamp may be between two comparisons of the clocks, of which one
+/// is slewed; no answer crosses even loopback in so short a time.
+const SLEW_NS: u64 = 50_000;
+
+/// A time, the line that it is for, and the line's serial then.
+pub(super) type Deadline = (Ns, Token, u64);
 
 /// Bytes that an event is taken to have when raw events are kept.
 const RAW_EVENT_BYTES: usize = 320;
@@ -61,7 +69,7 @@ fn event_error(chunk: &Chunk, joined: bool, last_at: Ns) -> u64 {
 }
 
 impl Core {
-    pub(super) fn start(&mut self, mut record: Record) {
+    pub(super) fn start(&mut self, mut record: Record, slot: Slot) {
         let request = self.plan.requests.get(record.index);
         let target = usize::try_from(record.index).unwrap_or(0) % self.plan.targets.len();
         let mut rng = Rng::new(self.plan.seed, Stream::RequestId, record.index);
@@ -87,10 +95,10 @@ impl Core {
         }
         let flight = match self.spare.pop() {
             Some(mut flight) => {
-                flight.renew(record, request.body);
+                flight.renew(record, slot, request.body);
                 flight
             }
-            None => Box::new(Flight::new(record, request.body, plan)),
+            None => Box::new(Flight::new(record, slot, request.body, plan)),
         };
         self.in_flight += 1;
         self.put_on_line(target, flight);
@@ -98,12 +106,18 @@ impl Core {
 
     pub(super) fn put_on_line(&mut self, target: usize, flight: Box<Flight>) {
         while let Some(token) = self.idle[target].pop() {
-            if self
-                .line(token)
-                .is_some_and(|line| matches!(line.doing, Doing::Idle))
-            {
-                return self.send(token, flight);
+            let plain = self.plan.targets[target].tls.is_none();
+            let is_idle = |line: &mut Line| matches!(line.doing, Doing::Idle);
+            if !self.line(token).is_some_and(is_idle) {
+                continue;
             }
+            // Bytes that wait on an idle connection answer nothing that was asked. Those of TLS
+            // may be its own; they are looked at when they are read.
+            if plain && !self.reactor.is_drained(token) {
+                self.drop_idle(token);
+                continue;
+            }
+            return self.send(token, flight);
         }
         self.connect(target, Some(flight));
     }
@@ -230,9 +244,10 @@ impl Core {
             _ => (FailureKind::Network, "connect_failed"),
         };
         let at = now();
-        if let Some(mut flight) = self.drop_line(token) {
-            flight.fail(kind, 0, name, error.to_string());
-            self.end(flight, at);
+        if let Some(flight) = self.drop_line(token) {
+            self.give_up(flight, at, |flight| {
+                flight.fail(kind, 0, name, error.to_string());
+            });
         }
     }
 
@@ -313,23 +328,12 @@ impl Core {
         line.reads_count += 1;
         let last_at = std::mem::replace(&mut line.last_at, chunk.at);
         let bytes = self.reactor.bytes(chunk);
-        let Some(flight) = &mut line
-            .flight
-            .as_mut()
-            .filter(|_| matches!(line.doing, Doing::Busy))
-        else {
+        let Some(flight) = &mut line.flight.as_mut().filter(|flight| {
+            let is_answer = conn.has_started() || !came_before(chunk, flight.record.sent);
+            matches!(line.doing, Doing::Busy) && is_answer
+        }) else {
             let quiet = conn.receive_idle(bytes);
-            return match quiet {
-                Ok(true) => {
-                    self.write(token);
-                    if matches!(self.lines[token.slot as usize].doing, Doing::Connecting) {
-                        self.on_secured(token, chunk.at);
-                    }
-                }
-                // Bytes that nobody asked for: the connection cannot be trusted.
-                Ok(false) => self.drop_idle(token),
-                Err(error) => self.break_line(token, &error, chunk.at),
-            };
+            return self.on_quiet(token, quiet, chunk.at);
         };
         flight.begin_read();
         let before = flight.record.received_bytes;
@@ -361,9 +365,40 @@ impl Core {
                 let clean = fed.used == chunk.len();
                 self.complete(token, chunk.at, clean);
             }
-            Ok(_) if !conn.outgoing().is_empty() => self.write(token),
-            Ok(_) => {}
+            Ok(_) => {
+                if flight.done_at() == Some(chunk.at) {
+                    let end = chunk.at + limits::BODY_END_WAIT;
+                    self.body_ends.push_back((end, token, line.serial));
+                }
+                if !conn.outgoing().is_empty() {
+                    self.write(token);
+                }
+            }
             Err(error) => self.break_line(token, &error, chunk.at),
+        }
+    }
+
+    /// After bytes that are no part of an answer: of the handshake, of TLS itself (`quiet` is true
+    /// then), or such that nobody asked for.
+    fn on_quiet(&mut self, token: Token, quiet: Result<bool, ConnError>, at: Ns) {
+        match quiet {
+            Ok(true) => {
+                self.write(token);
+                if matches!(self.lines[token.slot as usize].doing, Doing::Connecting) {
+                    self.on_secured(token, at);
+                }
+            }
+            // The connection cannot be trusted: it may answer the next request with the last.
+            Ok(false) => {
+                if let Some(flight) = self.drop_line(token) {
+                    let text = "an answer came before the request was sent".to_string();
+                    // Its own time lies before the request.
+                    self.give_up(flight, now(), |flight| {
+                        flight.fail(FailureKind::Network, 0, "unsolicited_response", text);
+                    });
+                }
+            }
+            Err(error) => self.break_line(token, &error, at),
         }
     }
 
@@ -395,29 +430,18 @@ impl Core {
         let Some(mut flight) = self.drop_line(token) else {
             return;
         };
-        if busy && (whole && started || flight.is_complete()) {
+        if flight.done_at().is_none() && busy && whole && started {
             flight.complete(at);
+            self.end(flight, at);
         } else if busy && !started && reused && flight.record.attempt == 0 {
             // A kept-alive connection that the server had given up: once more on a fresh one,
             // timed from the first attempt.
             flight.record.attempt = 1;
             let start = flight.record.start;
             self.retry(target, flight, start);
-            return;
-        } else if started {
-            let text = match error {
-                None => "the connection closed before the end of the response".into(),
-                Some(error) => format!("the response was cut: {error}"),
-            };
-            flight.fail(FailureKind::Stream, 0, "incomplete_body", text);
         } else {
-            let text = match error {
-                None => "the server closed the connection without an answer".to_string(),
-                Some(error) => error.to_string(),
-            };
-            flight.fail(FailureKind::Network, 0, "connection_closed", text);
+            self.give_up(flight, at, |flight| fail_closed(flight, started, error));
         }
-        self.end(flight, at);
     }
 
     pub(super) fn retry(&mut self, target: usize, flight: Box<Flight>, start: Ns) {
@@ -463,34 +487,23 @@ impl Core {
             ConnError::Tls(_) => "tls",
         };
         let text = error.to_string();
-        if let Some(mut flight) = self.drop_line(token) {
-            flight.fail(FailureKind::Network, 0, name, text);
-            self.end(flight, at);
+        if let Some(flight) = self.drop_line(token) {
+            self.give_up(flight, at, |flight| {
+                flight.fail(FailureKind::Network, 0, name, text);
+            });
         }
     }
 
     pub(super) fn check_deadlines(&mut self, at: Ns) {
-        while let Some(&(deadline, token, serial)) = self.deadlines.front() {
-            let live = self
-                .lines
-                .get(token.slot as usize)
-                .is_some_and(|line| line.token == token && line.serial == serial)
-                && !matches!(
-                    self.lines[token.slot as usize].doing,
-                    Doing::Idle | Doing::Closed
-                );
-            if live && deadline > at {
-                return;
-            }
-            self.deadlines.pop_front();
-            if !live {
-                continue;
-            }
-            if let Some(mut flight) = self.drop_line(token) {
-                let after = at.saturating_since(flight.record.start);
-                let text = format!("no end of the answer after {:.0} ms", after.as_ms());
-                flight.fail_after(FailureKind::Timeout, 0, "timeout", text, Some(after));
-                self.end(flight, at);
+        while let Some(token) = expired(&self.lines, &mut self.body_ends, at)
+            .or_else(|| expired(&self.lines, &mut self.deadlines, at))
+        {
+            if let Some(flight) = self.drop_line(token) {
+                self.give_up(flight, at, |flight| {
+                    let after = at.saturating_since(flight.record.start);
+                    let text = format!("no end of the answer after {:.0} ms", after.as_ms());
+                    flight.fail_after(FailureKind::Timeout, 0, "timeout", text, Some(after));
+                });
             }
         }
     }
@@ -503,11 +516,52 @@ impl Core {
             .map(|line| line.token)
             .collect();
         for token in tokens {
-            if let Some(mut flight) = self.drop_line(token) {
-                let text = "cancelled at the end of the run".to_string();
-                flight.fail(FailureKind::Client, 499, "cancelled", text);
-                self.end(flight, at);
+            if let Some(flight) = self.drop_line(token) {
+                self.give_up(flight, at, |flight| {
+                    let text = "cancelled at the end of the run".to_string();
+                    flight.fail(FailureKind::Client, 499, "cancelled", text);
+                });
             }
         }
     }
+}
+
+/// True when the kernel had these bytes before the request was sent.
+fn came_before(chunk: &Chunk, sent: Option<Ns>) -> bool {
+    chunk.stamped && sent.is_some_and(|sent| chunk.at + Ns(SLEW_NS) < sent)
+}
+
+/// Why a connection that has closed ends its request.
+fn fail_closed(flight: &mut Flight, started: bool, error: Option<io::Error>) {
+    if started {
+        let text = match error {
+            None => "the connection closed before the end of the response".into(),
+            Some(error) => format!("the response was cut: {error}"),
+        };
+        flight.fail(FailureKind::Stream, 0, "incomplete_body", text);
+    } else {
+        let text = match error {
+            None => "the server closed the connection without an answer".to_string(),
+            Some(error) => error.to_string(),
+        };
+        flight.fail(FailureKind::Network, 0, "connection_closed", text);
+    }
+}
+
+/// The next line whose time is up; entries of requests that are over are dropped on the way.
+fn expired(lines: &[Line], queue: &mut VecDeque<Deadline>, at: Ns) -> Option<Token> {
+    while let Some(&(deadline, token, serial)) = queue.front() {
+        let is_live = lines.get(token.slot as usize).is_some_and(|line| {
+            let is_over = matches!(line.doing, Doing::Idle | Doing::Closed);
+            line.token == token && line.serial == serial && !is_over
+        });
+        if is_live && deadline > at {
+            return None;
+        }
+        queue.pop_front();
+        if is_live {
+            return Some(token);
+        }
+    }
+    None
 }

@@ -9,6 +9,7 @@ mod handover;
 mod lines;
 mod pace;
 mod plan;
+mod slots;
 
 pub use core::run;
 pub(crate) use handover::emptied;

@@ -207,6 +207,12 @@ impl Pace {
         self.in_flight.load(Ordering::Relaxed)
     }
 
+    /// True when nothing more is to be sent.
+    pub fn is_over(&self, at: Ns) -> bool {
+        let index = self.next.load(Ordering::Acquire);
+        self.total().is_some_and(|total| index >= total) || self.stopping(at) != Stop::Run
+    }
+
     /// Claims the next request for a core that has a slot of its own (closed loop) or asks for a
     /// global one (open loop).
     pub fn claim(&self, at: Ns, core: u16) -> Claim {
@@ -215,7 +221,7 @@ impl Pace {
         };
         loop {
             let index = self.next.load(Ordering::Acquire);
-            if self.total().is_some_and(|total| index >= total) || self.stopping(at) != Stop::Run {
+            if self.is_over(at) {
                 return Claim::Finished;
             }
             let measured = index >= self.options.warmup;

@@ -3,9 +3,10 @@
 use super::files::RecordFiles;
 use crate::base::{Ns, now};
 use crate::config::TokenCount;
+use crate::endpoint;
 use crate::engine::emptied;
 use crate::runtime::thread_cpu;
-use crate::stats::{Accumulator, Buffers, Phase, Record, TokenCounts, TokenSource, Totals};
+use crate::stats::{Accumulator, Buffers, Phase, Record, TokenCounts, TokenSource, Totals, Usage};
 use crate::workload::Tokenizer;
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
 use std::sync::Arc;
@@ -116,9 +117,7 @@ impl Counter {
             self.uncounted += 1;
         }
         if known {
-            let reasoning = usage.reasoning.unwrap_or(0);
-            tokens.reasoning = usage.reasoning;
-            tokens.output = usage.completion.map(|all| all.saturating_sub(reasoning));
+            (tokens.output, tokens.reasoning) = server_counts(usage);
             tokens.output_source = TokenSource::Server;
         } else if let (Some(all), Some(reasoning)) = (tokens.client_output, tokens.client_reasoning)
         {
@@ -144,26 +143,23 @@ impl Counter {
     }
 }
 
+/// Answer and reasoning tokens by the server's usage. Reasoning is a part of the completion (field
+/// case TC-3): a server that says more of it is not believed beyond the completion.
+fn server_counts(usage: &Usage) -> (Option<u32>, Option<u32>) {
+    let Some(completion) = usage.completion else {
+        return (None, None);
+    };
+    let reasoning = usage.reasoning.map(|count| count.min(completion));
+    (Some(completion - reasoning.unwrap_or(0)), reasoning)
+}
+
 /// Tokens of a text that is the inside of a JSON string.
 fn count_text(tokenizer: &Tokenizer, escaped: &[u8]) -> u32 {
     if escaped.is_empty() {
         return 0;
     }
-    let text = unescape(escaped);
+    let text = endpoint::unescape(escaped);
     u32::try_from(tokenizer.count(&text)).unwrap_or(u32::MAX)
-}
-
-/// The text of the inside of a JSON string; what is no JSON is taken as it is.
-pub fn unescape(escaped: &[u8]) -> String {
-    if !escaped.contains(&b'\\') {
-        return String::from_utf8_lossy(escaped).into_owned();
-    }
-    let mut quoted = Vec::with_capacity(escaped.len() + 2);
-    quoted.push(b'"');
-    quoted.extend_from_slice(escaped);
-    quoted.push(b'"');
-    serde_json::from_slice(&quoted)
-        .unwrap_or_else(|_| String::from_utf8_lossy(escaped).into_owned())
 }
 
 #[cfg(test)]
@@ -171,9 +167,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn escapes_that_two_events_share_become_one_character() {
-        assert_eq!(unescape(br"a\ud83d\ude00\n"), "a😀\n");
-        assert_eq!(unescape(b"plain"), "plain");
-        assert_eq!(unescape(br"\x"), r"\x");
+    fn reasoning_is_a_part_of_the_completion_and_never_more() {
+        let split = |completion, reasoning| {
+            let usage = Usage {
+                completion: Some(completion),
+                reasoning,
+                ..Usage::default()
+            };
+            server_counts(&usage)
+        };
+        assert_eq!(split(120, Some(100)), (Some(20), Some(100)));
+        assert_eq!(split(5, Some(50)), (Some(0), Some(5)));
+        assert_eq!(split(5, Some(5)), (Some(0), Some(5)));
+        assert_eq!(split(5, None), (Some(5), None));
+        assert_eq!(split(u32::MAX, Some(u32::MAX)), (Some(0), Some(u32::MAX)));
     }
 }

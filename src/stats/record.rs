@@ -59,7 +59,7 @@ pub struct Failure {
     pub after: Option<Ns>,
 }
 
-/// The server's own counts; each absent when not sent. Last non-null wins.
+/// The server's own counts; each absent when not sent. The last that is not null wins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Usage {
     /// `prompt_tokens`.
@@ -76,6 +76,19 @@ pub struct Usage {
     pub accepted_prediction: Option<u32>,
     /// `completion_tokens_details.rejected_prediction_tokens`.
     pub rejected_prediction: Option<u32>,
+}
+
+impl Usage {
+    /// Takes a later usage of the same answer: each count that it has wins, the others stay.
+    pub fn take(&mut self, later: &Usage) {
+        self.prompt = later.prompt.or(self.prompt);
+        self.completion = later.completion.or(self.completion);
+        self.total = later.total.or(self.total);
+        self.reasoning = later.reasoning.or(self.reasoning);
+        self.cache_read = later.cache_read.or(self.cache_read);
+        self.accepted_prediction = later.accepted_prediction.or(self.accepted_prediction);
+        self.rejected_prediction = later.rejected_prediction.or(self.rejected_prediction);
+    }
 }
 
 /// Where a token count comes from.

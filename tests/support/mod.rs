@@ -5,7 +5,7 @@ use crossbeam_channel::{bounded, unbounded};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 use tokenring::base::{Ns, now};
 use tokenring::config::Api;
@@ -24,6 +24,8 @@ pub enum Act {
     Send(Vec<u8>),
     /// Writes these bytes again and again, until the peer closes or so many seconds are over.
     Flood(Vec<u8>, u64),
+    /// Says that it has come so far.
+    Tell(Arc<AtomicBool>),
     /// Closes in order.
     Close,
     /// Closes with a reset.
@@ -95,6 +97,7 @@ fn answer(mut socket: TcpStream, script: &dyn Fn(usize) -> Vec<Act>, count: &Ato
                             }
                         }
                     }
+                    Act::Tell(flag) => flag.store(true, Ordering::SeqCst),
                     Act::Close => return,
                     Act::Reset => {
                         let socket = socket2::Socket::from(socket);
@@ -139,6 +142,8 @@ pub struct Ask {
     pub tls: Option<TlsClient>,
     /// Cancel after so long.
     pub cancel_after: Option<Ns>,
+    /// All but the first request are sent only after this was told; the core stands still until.
+    pub hold: Option<Arc<AtomicBool>>,
 }
 
 impl Ask {
@@ -157,14 +162,22 @@ impl Ask {
             timeout: Ns::from_ms(20_000),
             tls: None,
             cancel_after: None,
+            hold: None,
         }
     }
 }
 
-struct Same;
+struct Same(Option<Arc<AtomicBool>>);
 
 impl Requests for Same {
-    fn get(&self, _: u64) -> Request {
+    fn get(&self, index: u64) -> Request {
+        if let (Some(told), 1..) = (&self.0, index) {
+            while !told.load(Ordering::SeqCst) {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            // What came before the word lies clearly before the request.
+            std::thread::sleep(Duration::from_millis(1));
+        }
         Request {
             body: (*b"{}").into(),
             input_tokens: 1,
@@ -204,7 +217,7 @@ pub fn run(ask: &Ask) -> (Vec<Record>, Vec<CoreOutput>) {
                     streaming: ask.streaming,
                     raw: false,
                     check_stamps: false,
-                    requests: Arc::new(Same),
+                    requests: Arc::new(Same(ask.hold.clone())),
                     pace: pace.clone(),
                     seed: 1,
                     request_timeout: ask.timeout,

@@ -57,6 +57,7 @@ impl Head {
         let mut response = httparse::Response::new(&mut headers);
         let status = httparse::ParserConfig::default()
             .allow_spaces_after_header_name_in_responses(true)
+            .allow_obsolete_multiline_headers_in_responses(true)
             .parse_response(&mut response, bytes)
             .map_err(|error| CodecError::Head(error.to_string()))?;
         let httparse::Status::Complete(length) = status else {
@@ -77,7 +78,9 @@ impl Head {
     }
 
     fn take(&mut self, name: &str, value: &[u8]) -> Result<(), CodecError> {
-        let text = || String::from_utf8_lossy(value).trim().to_ascii_lowercase();
+        // A folded line is one value: its line end is white space (RFC 9112 section 5.2).
+        let unfolded = || String::from_utf8_lossy(value).replace(['\r', '\n'], " ");
+        let text = || unfolded().trim().to_ascii_lowercase();
         if name.eq_ignore_ascii_case("content-length") {
             let text = text();
             let digits = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());

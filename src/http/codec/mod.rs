@@ -281,6 +281,19 @@ mod tests {
     }
 
     #[test]
+    fn folded_header_lines_are_one_value() {
+        check(
+            b"HTTP/1.1 200 OK\r\nX: a\r\n b\r\n\tc\r\nTransfer-Encoding: gzip,\r\n chunked\r\n\
+              Connection:\r\n close\r\n\r\n2\r\nab\r\n0\r\n\r\n",
+            (200, b"ab", true, false),
+        );
+        check(
+            b"HTTP/1.1 200 OK\r\nContent-Length:\r\n 2\r\n\r\nab",
+            (200, b"ab", true, true),
+        );
+    }
+
+    #[test]
     fn broken_framing_is_an_error() {
         let refuse = |text: &[u8]| decode(&[text]).unwrap_err();
         let chunked = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
