@@ -15,7 +15,15 @@ pub struct EventReader {
     before: Vec<u8>,
     after: Vec<u8>,
     is_reasoning: bool,
+    /// Events in a row that were not like the one remembered.
+    misses: u32,
 }
+
+/// After so many misses in a row a stream is taken for one whose events do not repeat: it is
+/// learned from only now and then.
+const MISSES_MAX: u32 = 4;
+/// Every how many events then.
+const LEARN_EVERY: u32 = 64;
 
 impl EventReader {
     /// A reader at the start of a stream.
@@ -25,6 +33,7 @@ impl EventReader {
             before: Vec::new(),
             after: Vec::new(),
             is_reasoning: false,
+            misses: 0,
         }
     }
 
@@ -34,6 +43,7 @@ impl EventReader {
         if name.is_empty()
             && let Some(text) = self.repeated(data)
         {
+            self.misses = 0;
             let text = Some(Cow::Borrowed(text));
             return match self.is_reasoning {
                 true => Part {
@@ -70,6 +80,12 @@ impl EventReader {
             _ => return,
         };
         if part.finished || part.tool_call.is_some() || part.usage.is_some() {
+            return;
+        }
+        self.misses = self.misses.wrapping_add(1);
+        if self.misses > MISSES_MAX && !self.misses.is_multiple_of(LEARN_EVERY) {
+            // What is remembered is not like this stream: it need not be compared either.
+            self.before.clear();
             return;
         }
         let start = text.as_ptr().addr() - data.as_ptr().addr();

@@ -4,7 +4,8 @@
 //! the value of `system_fingerprint` in OpenAI's shapes and of `stamp` in Triton's.
 
 use crate::base::Ns;
-use memchr::memmem;
+use memchr::memmem::Finder;
+use std::sync::LazyLock;
 
 /// What a stamp begins with.
 pub const PREFIX: &str = "fp_";
@@ -25,7 +26,8 @@ pub fn encode(intended: Ns, actual: Ns) -> [u8; BODY_BYTES] {
 
 /// The intended and the actual send time of the first stamp in `data`, modulo [`MODULUS`].
 pub fn find(data: &[u8]) -> Option<(Ns, Ns)> {
-    memmem::find_iter(data, PREFIX.as_bytes()).find_map(|at| {
+    static FINDER: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(PREFIX));
+    FINDER.find_iter(data).find_map(|at| {
         let body = data.get(at + PREFIX.len()..at + PREFIX.len() + BODY_BYTES)?;
         if body[DIGITS] != b'_' {
             return None;

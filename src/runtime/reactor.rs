@@ -305,7 +305,11 @@ impl Reactor {
                 self.reads.clear();
                 self.next_read = 0;
                 ring.reap(&mut self.reads);
-                self.backlog = self.reads.len() >= most;
+                let ran_out = self.reads.iter().any(|read| read.errno == libc::ENOBUFS);
+                if ran_out {
+                    ring.add_buffers();
+                }
+                self.backlog = ran_out || self.reads.len() >= most;
                 if busy {
                     // A turn for monoio. Not a self-waking yield: 0.2.4 puts such a task at the
                     // front of its queue and starves the rest (monoio issue 322).

@@ -7,8 +7,11 @@ use std::io;
 use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicU16, Ordering};
 
-/// Provided buffers: what may arrive between two reaps; a power of two.
+/// Provided buffers at most: what may arrive between two reaps; a power of two.
 const BUFFERS_COUNT: u16 = 4096;
+/// Buffers in use at first, and how many join when the kernel has run out: they are used in turn,
+/// so that few of them stay in the cache.
+const BUFFERS_STEP: u16 = 512;
 /// Bytes of a buffer: a few events, and every head that is usual.
 const BUFFER_BYTES: usize = 4096;
 /// Submission entries: one per re-armed connection between two enters.
@@ -81,6 +84,8 @@ pub(super) struct Ring {
     entries: Map,
     memory: Map,
     tail: u16,
+    /// Buffers in use.
+    in_use: u16,
     header: Box<libc::msghdr>,
     min_wait: bool,
 }
@@ -113,14 +118,22 @@ impl Ring {
             entries,
             memory,
             tail: 0,
+            in_use: 0,
             header,
             min_wait,
         };
-        for buffer in 0..BUFFERS_COUNT {
-            ring.give_back(buffer);
-        }
+        ring.add_buffers();
         ring.publish();
         Ok(ring)
+    }
+
+    /// Puts more buffers into use, as far as there are more.
+    pub fn add_buffers(&mut self) {
+        let end = (self.in_use + BUFFERS_STEP).min(BUFFERS_COUNT);
+        for buffer in self.in_use..end {
+            self.give_back(buffer);
+        }
+        self.in_use = end;
     }
 
     /// True when the kernel can wait for a batch with a lower bound (6.12).
