@@ -447,7 +447,7 @@ fn waiting_for_a_slot_is_in_the_due_based_latency_and_not_in_the_other() {
     for (record, i) in records.iter().zip(0u32..) {
         let own = ms(record, record.last_content);
         let wait = record.start.saturating_since(record.due).as_ms();
-        // With its wait in it the last one would be 300 ms; half of that is room for a busy machine.
+        // With its wait in it the last one would be 300 ms; the rest is a busy machine.
         assert!((99.0..250.0).contains(&own), "{own}");
         assert!(
             wait >= f64::from(i) * 50.0 - 1.0,
