@@ -16,9 +16,12 @@ pub struct Stage {
     /// CPU of the mock.
     #[arg(long, default_value_t = 0)]
     mock_core: usize,
-    /// Gap between a stream's events, ms; it varies by a fifth, so streams do not march in step.
+    /// Gap between a stream's events, ms.
     #[arg(long, default_value_t = 50.0)]
     itl_ms: f64,
+    /// Law of that gap; `uniform:0.2` keeps streams from marching in step.
+    #[arg(long, default_value = "none")]
+    jitter: String,
 }
 
 /// A child that ends with us.
@@ -41,7 +44,7 @@ impl Stage {
             .args(["--cores", &self.mock_core.to_string()])
             .args(["--ttft-ms", &self.itl_ms.to_string()])
             .args(["--itl-ms", &self.itl_ms.to_string()])
-            .args(["--seconds", "600"])
+            .args(["--jitter", &self.jitter, "--seconds", "600"])
             .args(extra);
         let mut child = command
             .stdout(Stdio::piped())
@@ -209,7 +212,7 @@ impl Compare {
 
     fn round(&self) -> anyhow::Result<Round> {
         // A mock per client: none inherits another's memory or connections.
-        let mock = || self.stage.mock(&self.load, &["--jitter", "uniform:0.2"]);
+        let mock = || self.stage.mock(&self.load, &[]);
         let running = mock()?;
         let (batched, export) = self.stage.tokenring(&self.load, &[])?;
         row("tokenring", &batched);
@@ -335,8 +338,7 @@ impl Busy {
                 requests: streams,
                 ..self.load.clone()
             };
-            let jitter = ["--jitter", "uniform:0.2"];
-            let running = self.stage.mock(&load, &jitter)?;
+            let running = self.stage.mock(&load, &[])?;
             let (measured, export) = self.stage.tokenring(&load, extra)?;
             row(&format!("{streams} streams"), &measured);
             drop(running);
@@ -347,7 +349,7 @@ impl Busy {
                 client["reasons"]
             );
             if self.epoll {
-                let _running = self.stage.mock(&load, &jitter)?;
+                let _running = self.stage.mock(&load, &[])?;
                 row("  bare epoll loop", &self.stage.peer("epoll", &load)?);
             }
         }
