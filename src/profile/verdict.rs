@@ -167,8 +167,9 @@ impl Check {
         Some(Reason {
             code: self.code,
             level,
-            measured: format!("{:.1} {}", self.value, self.unit),
-            limit: format!("{limit:.1}"),
+            measured: self.value,
+            limit,
+            unit: self.unit,
             advice: self.advice,
         })
     }
@@ -361,11 +362,8 @@ mod tests {
             (reasons[0].code, reasons[1].code),
             ("records_lost", "core_busy")
         );
-        assert_eq!(reasons[0].measured, "3.0 records");
-        assert_eq!(
-            (reasons[1].measured.as_str(), reasons[1].limit.as_str()),
-            ("92.0 % of a core", "90.0")
-        );
+        assert_eq!((reasons[0].measured, reasons[0].unit), (3.0, "records"));
+        assert_eq!((reasons[1].measured, reasons[1].limit), (92.0, 90.0));
     }
 
     #[test]

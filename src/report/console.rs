@@ -4,7 +4,7 @@ use super::support;
 use super::text::{grouped, span, stat};
 use crate::stats::Summary;
 use crate::stats::metric::{self, Group, METRICS, Need};
-use crate::stats::summary::{ClientReport, MetricResult};
+use crate::stats::summary::{MetricResult, Verdict};
 use std::fmt::Write;
 
 /// Columns of the table, most wanted first when there is little room.
@@ -20,7 +20,7 @@ const HEADER_CHARS_MAX: usize = 30;
 /// loop: with a slot for every request they repeat what stands above them.
 pub fn report(summary: &Summary, ours: &[MetricResult], width: usize) -> String {
     let width = width.max(80);
-    let mut out = verdict(&summary.client);
+    let mut out = verdict(summary);
     out.push('\n');
     let is_closed = summary.client.concurrency_asked.is_some();
     let ours = if is_closed { &[] } else { ours };
@@ -39,7 +39,7 @@ pub fn report(summary: &Summary, ours: &[MetricResult], width: usize) -> String 
     }
     errors(summary, width, &mut out);
     method(summary, &rows, width, &mut out);
-    let _ = write!(out, "\n{}\n", verdict_line(&summary.client));
+    let _ = write!(out, "\n{}\n", verdict_line(summary));
     out
 }
 
@@ -74,23 +74,38 @@ fn adjusted(metrics: &[MetricResult]) -> Vec<&MetricResult> {
     rows
 }
 
-fn verdict_line(client: &ClientReport) -> String {
-    format!("Verdict: {}", client.verdict.name())
+/// The verdict is on the client alone, so failures of the server stand beside it.
+fn verdict_line(summary: &Summary) -> String {
+    let verdict = summary.client.verdict;
+    let means = match verdict {
+        Verdict::Valid => "the client was not the limit",
+        Verdict::Degraded => "the client shows in the numbers",
+        Verdict::Invalid => "the numbers are not to be trusted",
+    };
+    let failed: u64 = summary.errors.iter().map(|group| group.count).sum();
+    let failed = match failed {
+        0 => String::new(),
+        1 => "; 1 request failed".to_string(),
+        count => format!("; {count} requests failed"),
+    };
+    format!("Verdict: {} ({means}{failed})", verdict.name())
 }
 
-fn verdict(client: &ClientReport) -> String {
-    let mut out = verdict_line(client);
+fn verdict(summary: &Summary) -> String {
+    let client = &summary.client;
+    let mut out = verdict_line(summary);
     out.push('\n');
     for reason in &client.reasons {
         // Writing to a String does not fail, here and below.
         let _ = writeln!(
             out,
-            "  {} {}: {}, limit {}; {}",
+            "  {} {}: {:.1} {unit}, limit {:.1} {unit}; {}",
             reason.level.name(),
             reason.code,
             reason.measured,
             reason.limit,
-            reason.advice
+            reason.advice,
+            unit = reason.unit,
         );
     }
     let _ = writeln!(

@@ -249,6 +249,7 @@ fn client(report: &ClientReport) -> Value {
                 "level": reason.level.name(),
                 "measured": reason.measured,
                 "limit": reason.limit,
+                "unit": reason.unit,
                 "advice": reason.advice,
             })
         })
@@ -412,8 +413,9 @@ mod tests {
         summary.client.reasons.push(crate::stats::summary::Reason {
             code: "send_lag",
             level: crate::stats::summary::Verdict::Degraded,
-            measured: "2 ms".into(),
-            limit: "1 ms".into(),
+            measured: 2.0,
+            limit: 1.0,
+            unit: "us (p99)",
             advice: "give it more cores",
         });
         summary.gpus[0].energy_j = Some(1.5);

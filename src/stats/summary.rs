@@ -100,10 +100,12 @@ pub struct Reason {
     pub code: &'static str,
     /// DEGRADED or INVALID.
     pub level: Verdict,
-    /// What was measured, with its unit, as text.
-    pub measured: String,
+    /// What was measured.
+    pub measured: f64,
     /// The limit that it crossed.
-    pub limit: String,
+    pub limit: f64,
+    /// Of both: `us (p99)`.
+    pub unit: &'static str,
     /// What to do.
     pub advice: &'static str,
 }
