@@ -70,6 +70,24 @@ impl Flight {
         self.finish_seen = false;
     }
 
+    /// Reads a word of each part that an event needs; see `Core::warm_up`.
+    pub fn touch(&self) -> u64 {
+        let record = &self.record;
+        let early = record.first_byte.map_or(0, |at| at.0) ^ record.received_bytes;
+        let counts = record.events_count ^ self.events_in_read;
+        let room = record.buffers.content_times.len() ^ record.buffers.answer.len();
+        let own = u64::from(self.sse.is_pending()) ^ u64::from(self.finish_seen);
+        early ^ u64::from(counts) ^ room as u64 ^ own
+    }
+
+    /// The same of the buffers' ends.
+    pub fn touch_tails(&self) -> usize {
+        let buffers = &self.record.buffers;
+        let time = buffers.content_times.last().map_or(0, |at| at.0 & 1);
+        let text = buffers.answer.last().copied().unwrap_or(0);
+        usize::from(text) + usize::from(time == 1)
+    }
+
     /// The request's body.
     pub fn payload(&self) -> &[u8] {
         &self.payload

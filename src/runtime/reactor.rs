@@ -360,6 +360,12 @@ impl Reactor {
         }
     }
 
+    /// Connections of the next reads that have come, in order; nothing on the readiness path.
+    pub fn upcoming(&self, count: usize) -> impl Iterator<Item = Token> {
+        let reads = self.reads.iter().skip(self.next_read.saturating_sub(1));
+        reads.take(count).map(|read| Token::from_key(read.key))
+    }
+
     fn timer_fired(&mut self) {
         if let Some(timer) = &mut self.timer {
             timer.armed = None;
