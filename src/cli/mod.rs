@@ -8,10 +8,12 @@ mod mock;
 mod profile;
 mod refused;
 
-use crate::base::{Exit, Ns};
+use crate::base::{Exit, Ns, Secrets};
+use crate::config::hide_args;
 use clap::Command;
 use clap::error::ErrorKind;
 use std::ffi::OsString;
+use std::io::Write;
 
 /// The whole command line.
 fn command() -> Command {
@@ -41,8 +43,13 @@ pub fn main(args: impl IntoIterator<Item = OsString>, launched: Ns) -> Exit {
     let matches = match command().try_get_matches_from(&args) {
         Ok(matches) => matches,
         Err(error) => {
+            let text = error.to_string();
+            let shown = secrets(&args).shown(&text);
             // A closed stdout is no reason to fail.
-            let _ = error.print();
+            let _ = match error.use_stderr() && shown != text {
+                true => write!(std::io::stderr(), "{shown}"),
+                false => error.print(),
+            };
             return match error.kind() {
                 ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => Exit::Ok,
                 _ => Exit::Usage,
@@ -57,6 +64,19 @@ pub fn main(args: impl IntoIterator<Item = OsString>, launched: Ns) -> Exit {
         Some(("man", _)) => man(),
         _ => Exit::Usage,
     }
+}
+
+/// The arguments as text.
+fn texts(args: &[OsString]) -> Vec<String> {
+    let text = |arg: &OsString| arg.to_string_lossy().into_owned();
+    args.iter().map(text).collect()
+}
+
+/// Secrets of a command line and of the environment, known before anything is read.
+fn secrets(args: &[OsString]) -> Secrets {
+    let mut found: Vec<String> = std::env::var("OPENAI_API_KEY").into_iter().collect();
+    hide_args(&texts(args), &mut found);
+    Secrets::new(found)
 }
 
 /// The line for a peer's flag that is not served.

@@ -7,7 +7,7 @@ use super::signals::Signals;
 use super::verdict::{self, Scale};
 use crate::archive::{self, RunDir};
 use crate::base::{Anchor, Exit, Ns, limits};
-use crate::config::{Config, ExportLevel, Load, Url};
+use crate::config::{Config, ExportLevel, Load, Url, hide_target};
 use crate::engine::{CoreOutput, Pace, Requests};
 use crate::gpu::Sampler;
 use crate::report::json::ClientExtras;
@@ -65,6 +65,11 @@ pub fn artifact_path(config: &Config) -> PathBuf {
     }
 }
 
+/// A url's origin and base path, without a key in it.
+fn shown_origin(url: &Url) -> String {
+    hide_target(&url.origin(), &mut Vec::new())
+}
+
 /// What reports say about a run.
 pub fn run_info(config: &Config, dir: &RunDir, anchor: Anchor) -> RunInfo {
     let secrets = secrets(config);
@@ -73,9 +78,9 @@ pub fn run_info(config: &Config, dir: &RunDir, anchor: Anchor) -> RunInfo {
         benchmark_id: id[..12].to_string(),
         version: env!("CARGO_PKG_VERSION").into(),
         trial: 0,
-        cli_command: secrets.mask(&config.command_line),
+        cli_command: secrets.mask(&config.command_line).into_owned(),
         anchor,
-        urls: config.urls.iter().map(Url::origin).collect(),
+        urls: config.urls.iter().map(shown_origin).collect(),
         models: config.model.clone().into_iter().collect(),
         artifact_dir: dir.path().display().to_string(),
         hostname: rustix::system::uname()
@@ -147,7 +152,7 @@ pub fn conclude(run: &Run<'_>, measured: Measured) -> Result<Exit, String> {
     let text = run
         .info
         .secrets
-        .mask(&report::console::report(&summary, &extras.metrics, 140));
+        .shown(&report::console::report(&summary, &extras.metrics, 140));
     let written = write_files(run, &summary, &extras, &histograms, &text);
     let recorded = fault.map_or_else(|| files.finish(), Err);
     print(run, &summary, &extras.metrics);
@@ -182,7 +187,8 @@ fn masked(
     secrets: &Secrets,
 ) -> Vec<crate::stats::summary::ErrorGroup> {
     for error in &mut errors {
-        error.message = secrets.mask(&error.message);
+        error.name = secrets.mask(&error.name).into_owned();
+        error.message = secrets.mask(&error.message).into_owned();
     }
     errors
 }
@@ -374,11 +380,9 @@ fn write_inputs(run: &Run<'_>) -> Result<(), String> {
 
 fn print(run: &Run<'_>, summary: &Summary, extra: &[MetricResult]) {
     let width = terminal_width().unwrap_or(140);
-    let mut text = run
-        .info
-        .secrets
-        .mask(&report::console::report(summary, extra, width));
+    let mut text = report::console::report(summary, extra, width);
     text.push_str(&format!("Artifacts: {}\n", run.info.artifact_dir));
+    let text = run.info.secrets.shown(&text);
     // `| head -1` closes the pipe early: the files are written all the same.
     let _ = std::io::stdout().write_all(text.as_bytes());
 }

@@ -1,11 +1,13 @@
 //! `--dry-run`: the plan, one exact request, and its curl line.
 
 use super::setup;
-use crate::config::{Config, Load};
+use crate::config::{Config, Load, hide_header, hide_members, hide_target};
 use crate::engine::{Request, Target};
+use serde_json::json;
 use std::fmt::Write;
 
-/// The plan as text. Secrets are still in it: mask before printing.
+/// The plan as text, secrets hidden in their places; those that can be looked for are for the
+/// caller to mask.
 pub fn describe(config: &Config, target: &Target, request: &Request, cores: &[usize]) -> String {
     let mut text = String::new();
     let load = match config.load {
@@ -48,19 +50,50 @@ pub fn describe(config: &Config, target: &Target, request: &Request, cores: &[us
         config
             .urls
             .first()
-            .map(crate::config::Url::origin)
+            .map(|url| hide_target(&url.origin(), &mut Vec::new()))
             .unwrap_or_default(),
     );
-    let body = String::from_utf8_lossy(&request.body);
+    let body = shown_body(config, &request.body);
     let preview = target.template.preview(0, &request.body);
-    let head = preview.split("\r\n\r\n").next().unwrap_or_default();
+    let head = shown_head(preview.split("\r\n\r\n").next().unwrap_or_default());
     let _ = writeln!(
         text,
         "\n{}\n\n{body}\n\n{}",
-        head.replace("\r\n", "\n"),
-        curl(config, head, &body)
+        head,
+        curl(config, &head, &body)
     );
     text
+}
+
+/// A request's head, a line per header, without what is secret.
+fn shown_head(head: &str) -> String {
+    let mut lines = head.split("\r\n");
+    let first = lines.next().unwrap_or_default();
+    let mut parts = first.splitn(3, ' ').map(String::from).collect::<Vec<_>>();
+    if let Some(path) = parts.get_mut(1) {
+        *path = hide_target(path, &mut Vec::new());
+    }
+    let headers = lines.map(|line| match line.split_once(": ") {
+        Some((name, "")) => format!("{name}: "),
+        Some((name, value)) => {
+            format!("{name}: {}", hide_header(name, value, &mut Vec::new()))
+        }
+        None => line.to_string(),
+    });
+    let all: Vec<String> = std::iter::once(parts.join(" ")).chain(headers).collect();
+    all.join("\n")
+}
+
+/// A body without the secrets of its extra inputs.
+pub fn shown_body(config: &Config, body: &[u8]) -> String {
+    let has_secrets = json!(config.extra_inputs) != json!(config.extra_inputs_shown());
+    match serde_json::from_slice(body) {
+        Ok(mut value) if has_secrets => {
+            hide_members(&mut value, &mut Vec::new());
+            value.to_string()
+        }
+        _ => String::from_utf8_lossy(body).into_owned(),
+    }
 }
 
 fn cap_text(cap: Option<u32>) -> String {
@@ -80,6 +113,7 @@ fn curl(config: &Config, head: &str, body: &str) -> String {
     let quote = |text: &str| format!("'{}'", text.replace('\'', r"'\''"));
     let mut line = format!("curl -N {}", quote(&format!("{origin}{path}")));
     for (name, value) in setup::headers(config) {
+        let value = hide_header(&name, &value, &mut Vec::new());
         let _ = write!(line, " -H {}", quote(&format!("{name}: {value}")));
     }
     let _ = write!(line, " -d {}", quote(body));

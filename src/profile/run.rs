@@ -78,7 +78,7 @@ pub fn run(config: Config, launch: Launch) -> Exit {
         Ok(exit) => exit,
         Err(early) => {
             if !early.text.is_empty() {
-                eprintln!("error: {}", secrets.mask(&early.text));
+                eprintln!("error: {}", secrets.shown(&early.text));
             }
             early.exit
         }
@@ -158,7 +158,7 @@ fn prepare(mut config: Config, launch: &Launch) -> Result<Option<Prepared>, Earl
     let payloads = setup::payloads(&config, &model, &tokenizer, &options);
     if config.dry_run {
         let text = plan_text::describe(&config, &targets[0], &payloads.get(0), &cores);
-        print!("{}", outcome::secrets(&config).mask(&text));
+        print!("{}", outcome::secrets(&config).shown(&text));
         return Ok(None);
     }
     let path = outcome::artifact_path(&config);

@@ -2,7 +2,6 @@
 //! first, ours under `timeline` and `failure`.
 
 use super::RunInfo;
-use super::mask::Secrets;
 use crate::base::Ns;
 use crate::stats::{Failure, FailureKind, Phase, Record, Stage};
 use serde_json::{Map, Value, json};
@@ -30,14 +29,17 @@ pub fn record_line(record: &Record, metrics: &[MetricOf<'_>], run: &RunInfo, out
         Value::Object(metrics.iter().map(metric).collect()),
     );
     if let Some(failure) = &record.failure {
-        line.insert("error".into(), error(failure, &run.secrets));
+        line.insert("error".into(), error(failure));
         line.insert("failure".into(), failure_details(failure));
     }
     line.insert("timeline".into(), timeline(record, run));
-    push(Value::Object(line), out);
+    push(line, run, out);
 }
 
-fn push(line: Value, out: &mut Vec<u8>) {
+/// Every line goes through here: whatever a server says is masked.
+fn push(line: Map<String, Value>, run: &RunInfo, out: &mut Vec<u8>) {
+    let mut line = Value::Object(line);
+    run.secrets.mask_value(&mut line);
     out.extend_from_slice(line.to_string().as_bytes());
     out.push(b'\n');
 }
@@ -103,11 +105,11 @@ fn metadata(record: &Record, run: &RunInfo) -> Value {
     Value::Object(out)
 }
 
-fn error(failure: &Failure, secrets: &Secrets) -> Value {
+fn error(failure: &Failure) -> Value {
     json!({
         "code": failure.code,
         "type": failure.name,
-        "message": secrets.mask(&failure.message),
+        "message": failure.message,
     })
 }
 
@@ -199,9 +201,7 @@ pub fn raw_line(record: &Record, run: &RunInfo, out: &mut Vec<u8>) {
     line.insert("status".into(), record.status.into());
     line.insert("responses".into(), responses.into());
     if let Some(failure) = &record.failure {
-        line.insert("error".into(), error(failure, &run.secrets));
+        line.insert("error".into(), error(failure));
     }
-    let mut line = Value::Object(line);
-    run.secrets.mask_value(&mut line);
-    push(line, out);
+    push(line, run, out);
 }
