@@ -1,7 +1,7 @@
 //! `profile_export.jsonl` and `profile_export_raw.jsonl`: a line per request, AIPerf's members
 //! first, ours under `timeline` and `failure`.
 
-use super::RunInfo;
+use super::{RunInfo, split};
 use crate::base::Ns;
 use crate::stats::{Failure, FailureKind, Phase, Record, Stage};
 use serde_json::{Map, Value, json};
@@ -185,13 +185,17 @@ fn timeline(record: &Record, run: &RunInfo) -> Value {
 /// Appends the raw line of a request: every event as it came.
 pub fn raw_line(record: &Record, run: &RunInfo, out: &mut Vec<u8>) {
     let mut from = 0;
-    let responses: Vec<Value> = record
-        .buffers
-        .raw_marks
-        .iter()
-        .map(|&(at, end)| {
-            let data = String::from_utf8_lossy(&record.buffers.raw[from..end]);
-            from = end;
+    let mut events: Vec<String> = Vec::new();
+    for &(_, end) in &record.buffers.raw_marks {
+        let data = String::from_utf8_lossy(&record.buffers.raw[from..end]);
+        events.push(data.into_owned());
+        from = end;
+    }
+    split::hide(&mut events, &run.secrets);
+    let responses: Vec<Value> = events
+        .into_iter()
+        .zip(&record.buffers.raw_marks)
+        .map(|(data, (at, _))| {
             json!({ "perf_ns": at.0, "packets": [{ "name": "data", "value": data }] })
         })
         .collect();

@@ -11,6 +11,7 @@ pub mod genai_perf;
 mod input_config;
 pub mod json;
 pub mod jsonl;
+mod split;
 mod support;
 mod text;
 
