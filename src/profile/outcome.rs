@@ -1,7 +1,8 @@
 //! After the run: sum up, judge, write, print, and say how it ended.
 
-use super::files::file_name;
+use super::files::{INPUTS, file_name};
 use super::payload::Payloads;
+use super::plan_text;
 use super::records::RecordOutcome;
 use super::signals::Signals;
 use super::verdict::{self, Scale};
@@ -93,7 +94,8 @@ pub fn run_info(config: &Config, dir: &RunDir, anchor: Anchor) -> RunInfo {
     }
 }
 
-/// Sums up, writes, prints. Errors: a file that could not be written; the screen has all the same.
+/// Sums up, writes, prints. A file that could not be written is named, and makes the run partial;
+/// the others and the screen have all the same.
 pub fn conclude(run: &Run<'_>, measured: Measured) -> Result<Exit, String> {
     let Measured {
         outputs,
@@ -103,10 +105,9 @@ pub fn conclude(run: &Run<'_>, measured: Measured) -> Result<Exit, String> {
     } = measured;
     let RecordOutcome {
         mut totals,
-        files,
+        mut files,
         cpu_ns,
         uncounted,
-        fault,
     } = records;
     let ended_early = outputs.iter().any(|output| output.fault.is_some());
     let mut client = client_report(run, outputs, &totals);
@@ -153,11 +154,17 @@ pub fn conclude(run: &Run<'_>, measured: Measured) -> Result<Exit, String> {
         .info
         .secrets
         .shown(&report::console::report(&summary, &extras.metrics, 140));
-    let written = write_files(run, &summary, &extras, &histograms, &text);
-    let recorded = fault.map_or_else(|| files.finish(), Err);
+    // The most precious first: a disk that is nearly full takes what it can.
+    files.free_room();
+    let mut faults = write_files(run, &summary, &extras, &histograms, &text);
+    faults.extend(files.finish());
+    faults.extend(write_inputs(run).err());
     print(run, &summary, &extras.metrics);
-    written.and(recorded)?;
-    Ok(exit(run, summary.client.verdict, ended_early))
+    let exit = exit(run, summary.client.verdict, ended_early);
+    Ok(faults.iter().fold(exit, |exit, fault| {
+        eprintln!("error: {}", run.info.secrets.shown(fault));
+        exit.worse(Exit::Partial)
+    }))
 }
 
 /// Telemetry over the measured window; its notes go to the method block.
@@ -289,52 +296,49 @@ fn interval_log(totals: &Totals) -> Vec<u8> {
     fill().unwrap_or_default()
 }
 
+/// The summaries, the most precious first; gives what could not be written.
 fn write_files(
     run: &Run<'_>,
     summary: &Summary,
     extras: &ClientExtras,
     histograms: &[u8],
     text: &str,
-) -> Result<(), String> {
+) -> Vec<String> {
     let mut json = report::json::aiperf(summary, run.config, run.info);
     report::json::add_client_extras(&mut json, extras);
-    let name = |standard: &str, ending: &str| file_name(run.config, standard, ending);
+    let genai_perf = report::genai_perf::json(summary, run.config, run.info);
     let files = [
         (
-            name("profile_export_aiperf.csv", ".csv"),
-            report::csv::aiperf(summary, run.info),
-        ),
-        (
-            name("profile_export_console.txt", "_console.txt"),
-            text.as_bytes().to_vec(),
-        ),
-        (name("profile_export.hlog", ".hlog"), histograms.to_vec()),
-        (
-            name("profile_export_genai_perf.json", "_genai_perf.json"),
-            {
-                let value = report::genai_perf::json(summary, run.config, run.info);
-                report::json::bytes(&value)
-            },
-        ),
-        (
-            name("profile_export_genai_perf.csv", "_genai_perf.csv"),
-            report::genai_perf::csv(summary),
-        ),
-        // Last: it is the mark of a whole run.
-        (
-            name("profile_export_aiperf.json", ".json"),
+            "profile_export_aiperf.json",
+            ".json",
             report::json::bytes(&json),
         ),
+        (
+            "profile_export_aiperf.csv",
+            ".csv",
+            report::csv::aiperf(summary, run.info),
+        ),
+        ("profile_export_console.txt", "_console.txt", text.into()),
+        ("profile_export.hlog", ".hlog", histograms.to_vec()),
+        (
+            "profile_export_genai_perf.json",
+            "_genai_perf.json",
+            report::json::bytes(&genai_perf),
+        ),
+        (
+            "profile_export_genai_perf.csv",
+            "_genai_perf.csv",
+            report::genai_perf::csv(summary),
+        ),
     ];
-    let mut first_error = write_inputs(run);
-    for (name, bytes) in files {
-        let written = run
-            .dir
+    let write = |(standard, ending, bytes): (&str, &str, Vec<u8>)| {
+        let name = file_name(run.config, standard, ending);
+        run.dir
             .write(&name, &bytes)
-            .map_err(|error| error.to_string());
-        first_error = first_error.and(written);
-    }
-    first_error
+            .err()
+            .map(|error| error.to_string())
+    };
+    files.into_iter().filter_map(write).collect()
 }
 
 /// `inputs.json` in AIPerf's form, up to a cap; then the seed and a hash of the sequence.
@@ -345,6 +349,7 @@ fn write_inputs(run: &Run<'_>) -> Result<(), String> {
     let sent = run.pace.sent_count();
     let mut hash = Sha256::new();
     let mut out = br#"{"data":["#.to_vec();
+    let hides = plan_text::hides_inputs(run.config);
     let mut written = 0;
     for index in 0..sent {
         let request = run.payloads.get(index);
@@ -358,7 +363,8 @@ fn write_inputs(run: &Run<'_>) -> Result<(), String> {
         out.extend_from_slice(
             format!(r#"{{"session_id":"session_{index:06}","payloads":["#).as_bytes(),
         );
-        out.extend_from_slice(&request.body);
+        let body = plan_text::shown_body(&request.body, hides);
+        out.extend_from_slice(run.info.secrets.mask(&body).as_bytes());
         out.extend_from_slice(b"]}");
         written += 1;
     }
@@ -374,7 +380,7 @@ fn write_inputs(run: &Run<'_>) -> Result<(), String> {
     );
     out.extend_from_slice(tail.as_bytes());
     run.dir
-        .write("inputs.json", &out)
+        .write(INPUTS, &out)
         .map_err(|error| error.to_string())
 }
 

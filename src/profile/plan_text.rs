@@ -3,7 +3,7 @@
 use super::setup;
 use crate::config::{Config, Load, hide_header, hide_members, hide_target};
 use crate::engine::{Request, Target};
-use serde_json::json;
+use std::borrow::Cow;
 use std::fmt::Write;
 
 /// The plan as text, secrets hidden in their places; those that can be looked for are for the
@@ -53,7 +53,7 @@ pub fn describe(config: &Config, target: &Target, request: &Request, cores: &[us
             .map(|url| hide_target(&url.origin(), &mut Vec::new()))
             .unwrap_or_default(),
     );
-    let body = shown_body(config, &request.body);
+    let body = shown_body(&request.body, hides_inputs(config));
     let preview = target.template.preview(0, &request.body);
     let head = shown_head(preview.split("\r\n\r\n").next().unwrap_or_default());
     let _ = writeln!(
@@ -84,15 +84,19 @@ fn shown_head(head: &str) -> String {
     all.join("\n")
 }
 
-/// A body without the secrets of its extra inputs.
-pub fn shown_body(config: &Config, body: &[u8]) -> String {
-    let has_secrets = json!(config.extra_inputs) != json!(config.extra_inputs_shown());
+/// True when extra inputs hold a secret in a place of its own.
+pub fn hides_inputs(config: &Config) -> bool {
+    config.extra_inputs != config.extra_inputs_shown()
+}
+
+/// A body as it may be shown: without the secrets of its extra inputs, where it has some.
+pub fn shown_body(body: &[u8], hides: bool) -> Cow<'_, str> {
     match serde_json::from_slice(body) {
-        Ok(mut value) if has_secrets => {
+        Ok(mut value) if hides => {
             hide_members(&mut value, &mut Vec::new());
-            value.to_string()
+            value.to_string().into()
         }
-        _ => String::from_utf8_lossy(body).into_owned(),
+        _ => String::from_utf8_lossy(body),
     }
 }
 

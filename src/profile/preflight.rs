@@ -53,7 +53,7 @@ pub fn model(config: &Config, models: &[String]) -> Result<String, String> {
         (None, []) => Err("-m is missing, and the server does not list its models".into()),
         (None, several) => Err(format!(
             "-m is missing; the server has: {}",
-            several.join(", ")
+            probe::listed(several)
         )),
     }
 }

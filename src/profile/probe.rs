@@ -1,6 +1,6 @@
 //! One exchange before the run: is there a server, does it have the model, does it take the body?
 
-use crate::base::{Ns, now};
+use crate::base::{Ns, now, one_line};
 use crate::endpoint;
 use crate::http::codec::Piece;
 use crate::http::{Conn, Secured, TlsClient};
@@ -104,16 +104,30 @@ pub fn model_names(body: &str) -> Vec<String> {
         .collect()
 }
 
+/// Models for the eye: a server may have very many, and call them as it likes.
+pub fn listed(models: &[String]) -> String {
+    const SHOWN_MAX: usize = 20;
+    let shown = models
+        .iter()
+        .take(SHOWN_MAX)
+        .map(|name| one_line(name, 100));
+    let mut text = shown.collect::<Vec<_>>().join(", ");
+    if models.len() > SHOWN_MAX {
+        text.push_str(&format!(" and {} more", models.len() - SHOWN_MAX));
+    }
+    text
+}
+
 /// Says what a refused probe means and what to do; `None` when the answer is well.
 pub fn explain(answer: &Answer, model: &str, models: &[String]) -> Option<String> {
-    let excerpt: String = answer.body.chars().take(300).collect();
+    let excerpt = one_line(&answer.body, 300);
     let hint = match answer.status {
         200..300 => return None,
         401 | 403 => "the server wants another key: give --api-key or OPENAI_API_KEY".to_string(),
         404 if !models.is_empty() && !models.iter().any(|name| name == model) => {
             format!(
                 "the server has no model `{model}`; it has: {} (-m)",
-                models.join(", ")
+                listed(models)
             )
         }
         404 => "the path is not there: check --url, --endpoint and --endpoint-type".to_string(),
@@ -176,6 +190,24 @@ mod tests {
         );
         let told = explain(&answer(400, "bad stream_options"), "a", &models).unwrap();
         assert!(told.contains("stream_options:null"));
+    }
+
+    #[test]
+    fn what_a_server_says_stays_on_one_line_and_is_not_endless() {
+        let answer = Answer {
+            status: 500,
+            body: "a\x1b[2J\r\nVerdict: VALID\n".repeat(1_000),
+        };
+        let models = vec!["m\x1b[31m\n".repeat(1_000); 1_000];
+        for status in [404, 500] {
+            let answer = Answer {
+                status,
+                ..answer.clone()
+            };
+            let told = explain(&answer, "x", &models).unwrap();
+            assert!(told.len() < 4_000 && told.lines().count() == 2, "{told}");
+            assert!(!told.contains(|c: char| c.is_control() && c != '\n'));
+        }
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The run from start to exit code.
 
 use super::demo::Demo;
-use super::files::RecordFiles;
+use super::files::{self, RecordFiles};
 use super::outcome::{self, Measured};
 use super::payload::Payloads;
 use super::records::{self, RecordOutcome, RecordPlan};
@@ -124,7 +124,7 @@ fn measure(config: Config, launch: Launch) -> Result<Exit, Early> {
 fn prepare(mut config: Config, launch: &Launch) -> Result<Option<Prepared>, Early> {
     let usage = |text: String| Early::new(Exit::Usage, text);
     for note in &launch.notes {
-        eprintln!("note: {note}");
+        eprintln!("note: {}", outcome::secrets(&config).shown(note));
     }
     setup::check_limits(&config).map_err(usage)?;
     let cores = setup::cores(&config).map_err(usage)?;
@@ -162,7 +162,9 @@ fn prepare(mut config: Config, launch: &Launch) -> Result<Option<Prepared>, Earl
         return Ok(None);
     }
     let path = outcome::artifact_path(&config);
-    let dir = RunDir::open(&path, config.overwrite).map_err(|error| usage(error.to_string()))?;
+    let names = files::names(&config);
+    let dir = RunDir::open(&path, config.overwrite, &names);
+    let dir = dir.map_err(|error| usage(error.to_string()))?;
     greet(&config, &targets, &payloads, &model, &models, &signals)?;
     Ok(Some(Prepared {
         config,
