@@ -666,3 +666,40 @@ fn doctor_and_completions_print_to_stdout() {
         assert!(text(&output.stdout).contains(expected));
     }
 }
+
+#[test]
+fn a_folder_that_a_run_writes_to_is_left_alone() {
+    let mock = Mock::start(&["--ttft-ms", "1", "--itl-ms", "0", "--tokens", "2"]);
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("run");
+    let mut first = Command::new(cargo_bin("tokenring"))
+        .args(["profile", "-m", "m", "-u", &mock.url, "--streaming"])
+        .args(["--benchmark-duration", "40", "--isl", "20"])
+        .args(["--tokenizer", "builtin", "--allow-invalid"])
+        .args(["--artifact-dir", path.to_str().unwrap()])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    // Its records' file is there once it has begun.
+    let began = || {
+        path.join(format!("profile_export.jsonl.tmp.{}", first.id()))
+            .is_file()
+    };
+    for _ in 0..600 {
+        if began() {
+            break;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+    assert!(began());
+    let second = run(&path, &["-m", "m", "-u", &mock.url, "--request-count", "1"]);
+    code(&second, 2);
+    let stderr = text(&second.stderr);
+    assert!(stderr.contains("a run writes there"), "{stderr}");
+    let pid = first.id().to_string();
+    let sent = Command::new("kill").args(["-TERM", &pid]).status().unwrap();
+    assert!(sent.success());
+    assert_eq!(first.wait().unwrap().code(), Some(143));
+    assert!(path.join("profile_export_aiperf.json").is_file());
+}
