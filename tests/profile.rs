@@ -396,18 +396,192 @@ fn secrets_are_in_no_file_and_on_no_screen() {
     let more = [
         "-H",
         "Authorization: Bearer tok-alsosecret",
+        "-H",
+        "Cookie: session=coo-alsosecret",
+        "--extra-inputs",
+        "api_key:bod-alsosecret",
         "--export-level",
         "raw",
     ];
-    let output = run(dir.path(), &[&flags[..], &more].concat());
+    let url = format!("{}/?api_key=url-alsosecret", mock.url);
+    let flags = [&flags[..], &more].concat();
+    let flags: Vec<&str> = flags
+        .into_iter()
+        .map(|flag| if flag == mock.url { &url } else { flag })
+        .collect();
+    let output = run(dir.path(), &flags);
     code(&output, 0);
-    assert!(text(&output.stderr).contains("note: --header has an Authorization"));
-    let mut all = vec![output.stdout, output.stderr];
+    let dry = run(dir.path(), &[&flags[..], &["--dry-run"]].concat());
+    assert!(text(&dry.stdout).contains("api_key=<redacted>"));
+    let user = run(dir.path(), &["-u", "http://me:use-alsosecret@h"]);
+    code(&user, 2);
+    let file = tempfile::tempdir().unwrap();
+    let path = file.path().join("a.yaml");
+    std::fs::write(&path, "api_key: [fil-alsosecret\n").unwrap();
+    let broken = run(dir.path(), &["-f", path.to_str().unwrap()]);
+    code(&broken, 2);
+    let mut all = Vec::new();
+    for output in [output, dry, user, broken] {
+        all.extend([output.stdout, output.stderr]);
+    }
     for entry in std::fs::read_dir(dir.path()).unwrap() {
         all.push(std::fs::read(entry.unwrap().path()).unwrap());
     }
     for bytes in all {
         assert!(!text(&bytes).contains("sk-verysecret") && !text(&bytes).contains("alsosecret"));
+    }
+}
+
+/// A server that answers every request with these bytes, and closes.
+fn answering(answer: &'static [u8]) -> String {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let addr = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        for socket in listener.incoming() {
+            let mut socket = socket.unwrap();
+            let mut bytes = [0; 65_536];
+            let _ = socket.read(&mut bytes);
+            let _ = socket.write_all(answer);
+        }
+    });
+    addr.to_string()
+}
+
+#[test]
+fn what_a_server_says_steers_no_terminal_and_shows_no_secret() {
+    let url = answering(
+        b"HTTP/1.1 500 no \x9b2J SK-VERYSECRET\r\nContent-Length: 37\r\n\r\n\
+        a\x1b[31m\r\nVerdict: VALID sk%2Dverysecret",
+    );
+    let base = ["-m", "m\x1b[2J", "-u", &url, "--api-key", "sk-verysecret"];
+    for flags in [&[][..], &["--no-preflight", "--request-count", "2"]] {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("run");
+        let output = run(&path, &[&base[..], flags].concat());
+        assert!(!output.status.success());
+        let mut all = vec![output.stdout, output.stderr];
+        all.extend(std::fs::read(path.join("profile_export_console.txt")));
+        for bytes in &all {
+            let shown = text(bytes);
+            let steers = |c: char| c.is_control() && c != '\n';
+            assert!(!shown.contains(steers), "{shown}");
+            assert!(
+                !shown
+                    .lines()
+                    .any(|line| line.starts_with("Verdict: VALID s"))
+            );
+        }
+        all.extend(std::fs::read(path.join("profile_export.jsonl")));
+        for bytes in all {
+            let lower = text(&bytes).to_lowercase();
+            assert!(!lower.contains("verysecret"), "{lower}");
+        }
+    }
+}
+
+#[test]
+fn an_excerpt_ends_in_no_half_of_a_key() {
+    let body = format!("{}sk-verysecret", "x".repeat(290));
+    let head = format!("HTTP/1.1 400 No\r\nContent-Length: {}", body.len());
+    let url = answering(format!("{head}\r\n\r\n{body}").leak().as_bytes());
+    let dir = tempfile::tempdir().unwrap();
+    let flags = ["-m", "m", "-u", &url, "--api-key", "sk-verysecret"];
+    let output = run(&dir.path().join("run"), &flags);
+    code(&output, 2);
+    let told = text(&output.stderr);
+    assert!(told.contains("xxx<redacted>"), "{told}");
+    assert!(!told.contains("sk-v"), "{told}");
+}
+
+#[test]
+fn what_is_typed_wrong_steers_no_terminal() {
+    for args in [
+        &["man", "\x1b[2J"][..],
+        &["\x1b[2J"],
+        &["profile", "--\x1b[2J"],
+        &["profile", "--concurrency", "\x1b[2J"],
+        &["profile", "--config", "\x1b[2J.yaml"],
+    ] {
+        let mut command = Command::new(cargo_bin("tokenring"));
+        let output = command.args(args).output().unwrap();
+        code(&output, 2);
+        let told = text(&output.stderr);
+        assert!(told.starts_with("error: "), "{told}");
+        assert!(!told.contains(|c: char| c.is_control() && c != '\n'));
+    }
+}
+
+#[test]
+fn a_limit_on_files_leaves_what_fits_and_names_the_rest() {
+    let mock = Mock::start(&["--ttft-ms", "1", "--itl-ms", "0", "--tokens", "2"]);
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("run");
+    // 160 blocks of 512 bytes or 1 KiB: room for each summary, not for 240 requests.
+    let output = Command::new("sh")
+        .args(["-c", "ulimit -f 160; exec \"$0\" \"$@\""])
+        .arg(cargo_bin("tokenring"))
+        .args(["profile", "-m", "m", "-u", &mock.url, "--streaming"])
+        .args([
+            "--request-count",
+            "240",
+            "--isl",
+            "400",
+            "--tokenizer",
+            "builtin",
+        ])
+        .args(["--artifact-dir", path.to_str().unwrap(), "--allow-invalid"])
+        .output()
+        .unwrap();
+    code(&output, 6);
+    let stderr = text(&output.stderr);
+    for name in ["inputs.json", "profile_export.jsonl"] {
+        assert!(stderr.contains(&format!("{name}: writing: ")), "{stderr}");
+    }
+    assert_eq!(export(&path)["request_count"]["avg"], 240.0);
+    assert!(text(&output.stdout).contains("Time to First Token"));
+    let lines = std::fs::read_to_string(path.join("profile_export.jsonl")).unwrap();
+    assert!(lines.ends_with('\n') && lines.lines().count() > 3);
+    for line in lines.lines() {
+        serde_json::from_str::<Value>(line).unwrap();
+    }
+    for entry in std::fs::read_dir(&path).unwrap() {
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        assert!(!name.contains(".tmp."), "{name}");
+        assert_ne!(name, "inputs.json");
+    }
+}
+
+#[test]
+fn a_second_run_with_a_prefix_in_the_current_folder_loses_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    for _ in 0..2 {
+        let output = Command::new(cargo_bin("tokenring"))
+            .args([
+                "profile",
+                "--demo",
+                "--streaming",
+                "--request-count",
+                "2",
+                "--isl",
+                "20",
+            ])
+            .args(["--artifact-dir", ".", "--profile-export-prefix", "foo"])
+            .args(["--allow-invalid", "--tokenizer", "builtin"])
+            .current_dir(dir.path())
+            .output()
+            .unwrap();
+        code(&output, 0);
+    }
+    let inner: Vec<_> = std::fs::read_dir(dir.path())
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.is_dir())
+        .collect();
+    assert_eq!(inner.len(), 1, "{inner:?}");
+    for folder in [dir.path(), &inner[0]] {
+        for name in ["foo.json", "foo.jsonl", "inputs.json"] {
+            assert!(folder.join(name).is_file(), "{name}");
+        }
     }
 }
 
@@ -523,4 +697,41 @@ fn doctor_and_completions_print_to_stdout() {
         code(&output, 0);
         assert!(text(&output.stdout).contains(expected));
     }
+}
+
+#[test]
+fn a_folder_that_a_run_writes_to_is_left_alone() {
+    let mock = Mock::start(&["--ttft-ms", "1", "--itl-ms", "0", "--tokens", "2"]);
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("run");
+    let mut first = Command::new(cargo_bin("tokenring"))
+        .args(["profile", "-m", "m", "-u", &mock.url, "--streaming"])
+        .args(["--benchmark-duration", "40", "--isl", "20"])
+        .args(["--tokenizer", "builtin", "--allow-invalid"])
+        .args(["--artifact-dir", path.to_str().unwrap()])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    // Its records' file is there once it has begun.
+    let began = || {
+        path.join(format!("profile_export.jsonl.tmp.{}", first.id()))
+            .is_file()
+    };
+    for _ in 0..600 {
+        if began() {
+            break;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+    assert!(began());
+    let second = run(&path, &["-m", "m", "-u", &mock.url, "--request-count", "1"]);
+    code(&second, 2);
+    let stderr = text(&second.stderr);
+    assert!(stderr.contains("a run writes there"), "{stderr}");
+    let pid = first.id().to_string();
+    let sent = Command::new("kill").args(["-TERM", &pid]).status().unwrap();
+    assert!(sent.success());
+    assert_eq!(first.wait().unwrap().code(), Some(143));
+    assert!(path.join("profile_export_aiperf.json").is_file());
 }

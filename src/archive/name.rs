@@ -1,10 +1,16 @@
 //! The name of a run's folder, as both peers make it.
 
+use crate::base::printable;
 use crate::config::{Api, Config, Load};
+use sha2::{Digest, Sha256};
+
+/// Bytes of a model's name in a folder's: the rest of the name, and what a moved folder gets, must
+/// stay below the 255 of a file system.
+const MODEL_BYTES_MAX: usize = 120;
 
 /// `<model>-<service>-<endpoint>-<stimulus>`, with `/` in the model as `_`.
 pub fn run_name(config: &Config) -> String {
-    let model = config.model.as_deref().unwrap_or("model").replace('/', "_");
+    let model = model_name(config.model.as_deref().unwrap_or("model"));
     let service = match config.api {
         Api::Chat => "openai-chat",
         Api::Completions => "openai-completions",
@@ -12,6 +18,33 @@ pub fn run_name(config: &Config) -> String {
         Api::TritonVllm => "triton-vllm",
     };
     format!("{model}-{service}-{}", stimulus(config.load))
+}
+
+/// A model's name as part of a file name: a server may call its models as it likes.
+fn model_name(model: &str) -> String {
+    let shown = printable(model);
+    let is_fit = |c: char| c != '/' && c != '\\' && c != '\n';
+    let name: String = shown
+        .chars()
+        .map(|c| if is_fit(c) { c } else { '_' })
+        .collect();
+    // A folder that begins with a dot is not seen.
+    let name = match name.strip_prefix('.') {
+        Some(rest) => format!("_{rest}"),
+        None => name,
+    };
+    if name.len() <= MODEL_BYTES_MAX {
+        return name;
+    }
+    // Two names that begin alike must not share a folder.
+    let digest = Sha256::digest(model.as_bytes());
+    let tail: String = digest
+        .iter()
+        .take(4)
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
+    let end = name.floor_char_boundary(MODEL_BYTES_MAX - tail.len() - 1);
+    format!("{}-{tail}", &name[..end])
 }
 
 fn stimulus(load: Load) -> String {
@@ -45,5 +78,15 @@ mod tests {
             cap: Some(8),
         };
         assert_eq!(stimulus(capped), "concurrency8-request_rate5.0");
+    }
+
+    #[test]
+    fn a_model_s_name_cannot_leave_its_folder_nor_steer_a_terminal() {
+        assert_eq!(model_name("meta-llama/Llama-3.1"), "meta-llama_Llama-3.1");
+        assert_eq!(model_name("../../x"), "_._.._x");
+        assert_eq!(model_name("a\0b\x1b[31m\nc\\d"), "a_x00b_x1b[31m_c_d");
+        let long = "é".repeat(50_000);
+        let (one, two) = (model_name(&long), model_name(&format!("{long}x")));
+        assert!(one.len() <= MODEL_BYTES_MAX && one != two, "{one}");
     }
 }

@@ -8,7 +8,8 @@ mod mock;
 mod profile;
 mod refused;
 
-use crate::base::{Exit, Ns};
+use crate::base::{Exit, Ns, Secrets};
+use crate::config::hide_args;
 use crate::view::{self, tell};
 use clap::Command;
 use clap::error::ErrorKind;
@@ -40,7 +41,7 @@ fn command() -> Command {
 pub fn main(args: impl IntoIterator<Item = OsString>, launched: Ns) -> Exit {
     let args: Vec<OsString> = args.into_iter().collect();
     if let Some(text) = refusal(&args) {
-        tell(&format!("error: {text}"));
+        tell(&format!("error: {}", secrets(&args).shown(&text)));
         return Exit::Usage;
     }
     let (kept, notes) = refused::without_accepted(&args);
@@ -49,11 +50,7 @@ pub fn main(args: impl IntoIterator<Item = OsString>, launched: Ns) -> Exit {
         Err(error) => {
             return match error.kind() {
                 ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => printed(error.print()),
-                _ => {
-                    // The exit code says it too.
-                    let _ = error.print();
-                    Exit::Usage
-                }
+                _ => unread(&error, &args),
             };
         }
     };
@@ -65,6 +62,31 @@ pub fn main(args: impl IntoIterator<Item = OsString>, launched: Ns) -> Exit {
         Some(("man", matches)) => man(matches),
         _ => Exit::Usage,
     }
+}
+
+/// Says why a command line cannot be read.
+fn unread(error: &clap::Error, args: &[OsString]) -> Exit {
+    let text = error.to_string();
+    let shown = secrets(args).shown(&text);
+    match shown == text {
+        // In colour on a terminal; whether it can be written or not, the exit code says it too.
+        true => drop(error.print()),
+        false => tell(shown.trim_end()),
+    }
+    Exit::Usage
+}
+
+/// The arguments as text.
+fn texts(args: &[OsString]) -> Vec<String> {
+    let text = |arg: &OsString| arg.to_string_lossy().into_owned();
+    args.iter().map(text).collect()
+}
+
+/// Secrets of a command line and of the environment, known before anything is read.
+fn secrets(args: &[OsString]) -> Secrets {
+    let mut found: Vec<String> = std::env::var("OPENAI_API_KEY").into_iter().collect();
+    hide_args(&texts(args), &mut found);
+    Secrets::new(found)
 }
 
 /// The line for a subcommand or a peer's flag that is known and not served.

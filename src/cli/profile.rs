@@ -1,8 +1,8 @@
 //! `tokenring profile`: flags, file and environment become one configuration, and run.
 
 use super::flags;
-use crate::base::{Exit, Ns, limits};
-use crate::config::{self, Checked, Draft};
+use crate::base::{Exit, Ns, REDACTED, limits};
+use crate::config::{self, Checked, Draft, hide_args};
 use crate::profile::{self, Launch};
 use crate::stats::metric;
 use crate::view::tell;
@@ -17,7 +17,7 @@ use std::path::Path;
 pub fn run(matches: &ArgMatches, args: &[OsString], launched: Ns, accepted: Vec<String>) -> Exit {
     match checked(matches, args) {
         Err(text) => {
-            tell(&format!("error: {text}"));
+            tell(&format!("error: {}", super::secrets(args).shown(&text)));
             Exit::Usage
         }
         Ok(Checked {
@@ -71,19 +71,17 @@ fn checked(matches: &ArgMatches, args: &[OsString]) -> Result<Checked, String> {
     }
 }
 
-/// The command as it could be typed again.
+/// The command as it could be typed again, but for its secrets.
 fn command_line(args: &[OsString]) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,@%+".contains(c);
-    let quote = |arg: &OsString| {
-        let text = arg.to_string_lossy();
-        match !text.is_empty() && text.chars().all(plain) {
-            true => text.into_owned(),
+    let quote =
+        |text: String| match !text.is_empty() && text.replace(REDACTED, "").chars().all(plain) {
+            true => text,
             false => format!("'{}'", text.replace('\'', r"'\''")),
-        }
-    };
-    let rest = args.iter().skip(1).map(quote);
+        };
+    let rest = hide_args(&super::texts(args), &mut Vec::new());
     std::iter::once("tokenring".to_string())
-        .chain(rest)
+        .chain(rest.into_iter().skip(1).map(quote))
         .collect::<Vec<_>>()
         .join(" ")
 }

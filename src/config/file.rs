@@ -1,6 +1,7 @@
 //! Settings from a YAML or TOML file.
 
-use super::Draft;
+use super::{Draft, secrets_of_file};
+use crate::base::Secrets;
 use serde_json::{Map, Value};
 use std::path::Path;
 
@@ -17,13 +18,18 @@ pub fn read(
         .extension()
         .is_some_and(|end| end.eq_ignore_ascii_case("toml"));
     let parsed: Result<Map<String, Value>, String> = match toml {
-        true => toml::from_str(&text).map_err(|error| error.to_string()),
+        true => toml::from_str(&text).map_err(|error| {
+            let at = error.span().map(|span| line_of(&text, span.start));
+            format!("{}{}", at.unwrap_or_default(), error.message())
+        }),
         // Else `model: n` would be a boolean.
         false => {
-            let options = serde_saphyr::options! { strict_booleans: true };
+            let options = serde_saphyr::options! { strict_booleans: true, with_snippet: false };
             serde_saphyr::from_str_with_options(&text, options).map_err(|error| error.to_string())
         }
     };
+    // No parser shows the line that it stumbles over, nor a value of it: it may hold a key.
+    let parsed = parsed.map_err(|error| Secrets::new(secrets_of_file(&text)).shown(&error));
     let mut all = Map::new();
     for (name, value) in parsed.map_err(|error| format!("--config {shown}: {error}"))? {
         let at = line(&text, &name).map_or(String::new(), |line| format!("line {line}: "));
@@ -58,6 +64,14 @@ fn line(text: &str, name: &str) -> Option<usize> {
             })
     };
     text.lines().position(is_it).map(|index| index + 1)
+}
+
+fn line_of(text: &str, at: usize) -> String {
+    let before = text.as_bytes().iter().take(at);
+    format!(
+        "line {}: ",
+        before.filter(|byte| **byte == b'\n').count() + 1
+    )
 }
 
 #[cfg(test)]
@@ -107,7 +121,7 @@ mod tests {
                 "concurrency = 'x'\n",
                 "line 1: concurrency: its value",
             ),
-            ("a.yaml", "request_rate: .nan\n", "a.yaml: error: line 1"),
+            ("a.yaml", "request_rate: .nan\n", "at line 1"),
             (
                 "a.toml",
                 "request-rate = inf\n",
@@ -121,6 +135,28 @@ mod tests {
         ] {
             let error = of(name, text).unwrap_err();
             assert!(error.contains(expected), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn an_error_shows_no_line_of_the_file() {
+        for (name, text) in [
+            ("a.yaml", "api_key: [K9secret-value\n"),
+            ("a.yaml", "api_key: {a: K9secret-value}\nmodel: m\n"),
+            (
+                "a.yaml",
+                "concurrency: K9secret-value # api_key: K9secret-value\n",
+            ),
+            ("a.yaml", "api_key: K9secret-value\nbad_key: 1\n"),
+            ("a.yaml", "api_key: 'K9secret-value\n"),
+            ("a.yaml", "header: *K9secret-value\n"),
+            ("a.toml", "model = 'm'\napi_key = K9secret-value\n"),
+            ("a.toml", "api_key = {a = 'K9secret-value'}\n"),
+            ("a.toml", "api_key = 'K9secret-value'\nbad_key = 1\n"),
+        ] {
+            let error = of(name, text).unwrap_err();
+            assert!(!error.contains("secret-value"), "{error}");
+            assert!(error.contains("line "), "{error}");
         }
     }
 }

@@ -4,11 +4,13 @@
 mod check;
 mod draft;
 mod file;
+mod secrets;
 mod url;
 
 pub use check::{Checked, ConfigError};
 pub use draft::Draft;
 pub use file::read;
+pub use secrets::{hide_args, hide_header, hide_members, hide_target, secrets_of_file};
 pub use url::parse_url;
 
 use crate::base::Ns;
@@ -249,7 +251,7 @@ pub struct Config {
     pub batching: bool,
     /// Compare the times of events with the stamps that `tokenring mock` writes into them.
     pub check_stamps: bool,
-    /// The command line as typed, secrets and all, program name first.
+    /// The command line as typed, secrets hidden in their places, program name first.
     pub command_line: String,
 }
 
@@ -306,48 +308,5 @@ impl Default for Config {
             check_stamps: false,
             command_line: String::new(),
         }
-    }
-}
-
-impl Config {
-    /// Values that must not be written anywhere in clear: of the key and of telling headers.
-    pub fn secrets(&self) -> Vec<String> {
-        let words = ["auth", "key", "token", "secret", "cookie", "password"];
-        let telling = |name: &str| {
-            let name = name.to_ascii_lowercase();
-            words.iter().any(|word| name.contains(word))
-        };
-        let mut all: Vec<String> = self.api_key.clone().into_iter().collect();
-        for (_, value) in self.headers.iter().filter(|(name, _)| telling(name)) {
-            all.push(value.clone());
-            // `Bearer x`: x alone is as telling.
-            all.extend(value.split_whitespace().skip(1).map(String::from));
-        }
-        // As a shell has it, in the command line.
-        let quoted: Vec<String> = all.iter().map(|text| text.replace('\'', r"'\''")).collect();
-        all.extend(quoted);
-        all
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn secrets_are_the_key_and_what_telling_headers_hold() {
-        let config = Config {
-            api_key: Some("sk-o'ne".into()),
-            headers: vec![
-                ("X-Auth".into(), "Bearer two".into()),
-                ("X-Plain".into(), "three".into()),
-            ],
-            ..Config::default()
-        };
-        let secrets = config.secrets();
-        for secret in ["sk-o'ne", r"sk-o'\''ne", "Bearer two", "two"] {
-            assert!(secrets.contains(&secret.to_string()), "{secret}");
-        }
-        assert!(!secrets.contains(&"three".to_string()));
     }
 }

@@ -1,6 +1,6 @@
 //! The files of records: opened before the run, fed by the record thread.
 
-use crate::archive::{OutFile, RunDir};
+use crate::archive::{OutFile, Room, RunDir};
 use crate::config::{Config, ExportLevel};
 use crate::report::RunInfo;
 use crate::report::jsonl::{self, MetricOf, MetricValue};
@@ -10,9 +10,35 @@ use crate::stats::{Accumulator, Record, Value};
 pub struct RecordFiles {
     records: Option<OutFile>,
     raw: Option<OutFile>,
+    /// For the summaries, until they are written.
+    room: Option<Room>,
+    faults: Vec<String>,
     run: RunInfo,
     line: Vec<u8>,
 }
+
+/// Files of a run: AIPerf's names, and their endings after a prefix.
+const NAMES: [(&str, &str); 8] = [
+    ("profile_export_aiperf.json", ".json"),
+    ("profile_export_aiperf.csv", ".csv"),
+    ("profile_export_console.txt", "_console.txt"),
+    ("profile_export.hlog", ".hlog"),
+    ("profile_export_genai_perf.json", "_genai_perf.json"),
+    ("profile_export_genai_perf.csv", "_genai_perf.csv"),
+    ("profile_export.jsonl", ".jsonl"),
+    ("profile_export_raw.jsonl", "_raw.jsonl"),
+];
+
+/// The names of all files that a run may write.
+pub fn names(config: &Config) -> Vec<String> {
+    let exported = NAMES
+        .iter()
+        .map(|(standard, ending)| file_name(config, standard, ending));
+    exported.chain([INPUTS.to_string()]).collect()
+}
+
+/// The file of request bodies; no prefix changes its name.
+pub const INPUTS: &str = "inputs.json";
 
 /// The name of an exported file: with a prefix, the prefix takes the place of AIPerf's own name.
 pub fn file_name(config: &Config, standard: &str, ending: &str) -> String {
@@ -35,18 +61,16 @@ impl RecordFiles {
         Ok(RecordFiles {
             records: open(ExportLevel::Records, "profile_export.jsonl", ".jsonl")?,
             raw: open(ExportLevel::Raw, "profile_export_raw.jsonl", "_raw.jsonl")?,
+            room: Some(dir.reserve()),
+            faults: Vec::new(),
             run,
             line: Vec::new(),
         })
     }
 
-    /// Writes one request. After an error the file is given up.
-    pub fn write(&mut self, record: &Record, metrics: &Accumulator) -> Result<(), String> {
-        if self.records.is_none() && self.raw.is_none() {
-            return Ok(());
-        }
-        let mut result = Ok(());
-        if let Some(file) = &mut self.records {
+    /// Writes one request. A file that takes no more ends there; the other goes on.
+    pub fn write(&mut self, record: &Record, metrics: &Accumulator) {
+        if let Some(file) = self.records.take() {
             let metrics: Vec<MetricOf<'_>> = metrics
                 .per_record(record)
                 .into_iter()
@@ -54,27 +78,40 @@ impl RecordFiles {
                 .collect();
             self.line.clear();
             jsonl::record_line(record, &metrics, &self.run, &mut self.line);
-            result = file.write(&self.line);
+            self.records = append(file, &self.line, &mut self.faults);
         }
-        if let (Ok(()), Some(file)) = (&result, &mut self.raw) {
+        if let Some(file) = self.raw.take() {
             self.line.clear();
             jsonl::raw_line(record, &self.run, &mut self.line);
-            result = file.write(&self.line);
+            self.raw = append(file, &self.line, &mut self.faults);
         }
-        result.map_err(|error| {
-            self.records = None;
-            self.raw = None;
-            error.to_string()
-        })
     }
 
-    /// Gives the files their names.
-    pub fn finish(self) -> Result<(), String> {
-        for file in [self.records, self.raw].into_iter().flatten() {
-            file.finish().map_err(|error| error.to_string())?;
-        }
-        Ok(())
+    /// Gives the room of the summaries free.
+    pub fn free_room(&mut self) {
+        self.room = None;
     }
+
+    /// Gives the files their names; says what is missing, file by file.
+    pub fn finish(mut self) -> Vec<String> {
+        for file in [self.records, self.raw].into_iter().flatten() {
+            let result = file.finish_lines(false);
+            self.faults
+                .extend(result.err().map(|error| error.to_string()));
+        }
+        self.faults
+    }
+}
+
+/// Appends a line; after an error the file ends with its last whole one.
+fn append(mut file: OutFile, line: &[u8], faults: &mut Vec<String>) -> Option<OutFile> {
+    let Err(error) = file.write(line) else {
+        return Some(file);
+    };
+    faults.push(error.to_string());
+    let kept = file.finish_lines(true);
+    faults.extend(kept.err().map(|error| error.to_string()));
+    None
 }
 
 fn value_of(value: Value) -> MetricValue {

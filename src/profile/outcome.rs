@@ -1,7 +1,8 @@
 //! After the run: sum up, judge, write, print, and say how it ended.
 
-use super::files::{RecordFiles, file_name};
+use super::files::{INPUTS, RecordFiles, file_name};
 use super::payload::Payloads;
+use super::plan_text;
 use super::records::RecordOutcome;
 use super::signals::Signals;
 use super::verdict::{self, Scale};
@@ -73,9 +74,9 @@ pub fn run_info(config: &Config, dir: &RunDir, anchor: Anchor) -> RunInfo {
         benchmark_id: id[..12].to_string(),
         version: env!("CARGO_PKG_VERSION").into(),
         trial: 0,
-        cli_command: secrets.mask(&config.command_line),
+        cli_command: secrets.mask(&config.command_line).into_owned(),
         anchor,
-        urls: config.urls.iter().map(Url::origin).collect(),
+        urls: config.urls.iter().map(Url::origin_shown).collect(),
         models: config.model.clone().into_iter().collect(),
         artifact_dir: dir.path().display().to_string(),
         hostname: rustix::system::uname()
@@ -88,7 +89,7 @@ pub fn run_info(config: &Config, dir: &RunDir, anchor: Anchor) -> RunInfo {
     }
 }
 
-/// Sums up, writes, prints. An output that is lost is told and makes the run no success; the others
+/// Sums up, writes, prints. What is lost is told and makes the run no success; the other outputs
 /// are there all the same.
 pub fn conclude(run: &Run<'_>, measured: Measured) -> Exit {
     let Measured {
@@ -102,7 +103,6 @@ pub fn conclude(run: &Run<'_>, measured: Measured) -> Exit {
         files,
         cpu_ns,
         uncounted,
-        fault,
     } = records;
     let ended_early = outputs.iter().any(|output| output.fault.is_some());
     let mut client = client_report(run, outputs, &totals);
@@ -148,34 +148,36 @@ pub fn conclude(run: &Run<'_>, measured: Measured) -> Exit {
         gpus,
     };
     let said = interrupted.as_deref();
-    let faults = publish(run, &summary, &extras, &histograms, said, fault, files);
-    let mut exit = exit(run, summary.client.verdict, ended_early);
-    for fault in faults {
-        tell(&format!("error: {}", run.info.secrets.mask(&fault)));
-        exit = exit.worse(Exit::Unexpected);
-    }
-    exit
+    let faults = publish(run, &summary, &extras, &histograms, said, files);
+    let exit = exit(run, summary.client.verdict, ended_early);
+    faults.into_iter().fold(exit, |exit, (worse, fault)| {
+        tell(&format!("error: {}", run.info.secrets.shown(&fault)));
+        exit.worse(worse)
+    })
 }
 
-/// Writes the files and the screen; gives back what was lost on the way.
+/// Writes the files and the screen; gives back what was lost on the way, and how bad each loss is.
 fn publish(
     run: &Run<'_>,
     summary: &Summary,
     extras: &ClientExtras,
     histograms: &[u8],
     interrupted: Option<&str>,
-    fault: Option<String>,
-    files: RecordFiles,
-) -> Vec<String> {
+    mut files: RecordFiles,
+) -> Vec<(Exit, String)> {
     let screen = |width| screen(run, summary, &extras.metrics, interrupted, width);
-    let written = write_files(run, summary, extras, histograms, &screen(140));
-    let recorded = fault.map_or_else(|| files.finish(), Err);
+    // The most precious first: a disk that is nearly full takes what it can.
+    files.free_room();
+    let mut lost = write_files(run, summary, extras, histograms, &screen(140));
+    lost.extend(files.finish());
+    lost.extend(write_inputs(run).err());
     let printed = print(run, &screen(terminal_width().unwrap_or(140)));
     if let Some(text) = interrupted {
         tell(text);
     }
-    let all = [written, recorded, printed];
-    all.into_iter().filter_map(Result::err).collect()
+    let files = lost.into_iter().map(|fault| (Exit::Partial, fault));
+    let screen = printed.err().map(|fault| (Exit::Unexpected, fault));
+    files.chain(screen).collect()
 }
 
 /// What a signal has left undone, in one sentence.
@@ -209,7 +211,7 @@ fn screen(
         let place = text.find('\n').map_or(text.len(), |end| end + 1);
         text.insert_str(place, &format!("  {said}\n"));
     }
-    run.info.secrets.mask(&text)
+    run.info.secrets.shown(&text)
 }
 
 /// Telemetry over the measured window; its notes go to the method block.
@@ -239,7 +241,8 @@ fn masked(
     secrets: &Secrets,
 ) -> Vec<crate::stats::summary::ErrorGroup> {
     for error in &mut errors {
-        error.message = secrets.mask(&error.message);
+        error.name = secrets.mask(&error.name).into_owned();
+        error.message = secrets.mask(&error.message).into_owned();
     }
     errors
 }
@@ -340,52 +343,49 @@ fn interval_log(totals: &Totals) -> Vec<u8> {
     fill().unwrap_or_default()
 }
 
+/// The summaries, the most precious first; gives what could not be written.
 fn write_files(
     run: &Run<'_>,
     summary: &Summary,
     extras: &ClientExtras,
     histograms: &[u8],
     text: &str,
-) -> Result<(), String> {
+) -> Vec<String> {
     let mut json = report::json::aiperf(summary, run.config, run.info);
     report::json::add_client_extras(&mut json, extras);
-    let name = |standard: &str, ending: &str| file_name(run.config, standard, ending);
+    let genai_perf = report::genai_perf::json(summary, run.config, run.info);
     let files = [
         (
-            name("profile_export_aiperf.csv", ".csv"),
-            report::csv::aiperf(summary, run.info),
-        ),
-        (
-            name("profile_export_console.txt", "_console.txt"),
-            text.as_bytes().to_vec(),
-        ),
-        (name("profile_export.hlog", ".hlog"), histograms.to_vec()),
-        (
-            name("profile_export_genai_perf.json", "_genai_perf.json"),
-            {
-                let value = report::genai_perf::json(summary, run.config, run.info);
-                report::json::bytes(&value)
-            },
-        ),
-        (
-            name("profile_export_genai_perf.csv", "_genai_perf.csv"),
-            report::genai_perf::csv(summary),
-        ),
-        // Last: it is the mark of a whole run.
-        (
-            name("profile_export_aiperf.json", ".json"),
+            "profile_export_aiperf.json",
+            ".json",
             report::json::bytes(&json),
         ),
+        (
+            "profile_export_aiperf.csv",
+            ".csv",
+            report::csv::aiperf(summary, run.info),
+        ),
+        ("profile_export_console.txt", "_console.txt", text.into()),
+        ("profile_export.hlog", ".hlog", histograms.to_vec()),
+        (
+            "profile_export_genai_perf.json",
+            "_genai_perf.json",
+            report::json::bytes(&genai_perf),
+        ),
+        (
+            "profile_export_genai_perf.csv",
+            "_genai_perf.csv",
+            report::genai_perf::csv(summary),
+        ),
     ];
-    let mut first_error = write_inputs(run);
-    for (name, bytes) in files {
-        let written = run
-            .dir
+    let write = |(standard, ending, bytes): (&str, &str, Vec<u8>)| {
+        let name = file_name(run.config, standard, ending);
+        run.dir
             .write(&name, &bytes)
-            .map_err(|error| error.to_string());
-        first_error = first_error.and(written);
-    }
-    first_error
+            .err()
+            .map(|error| error.to_string())
+    };
+    files.into_iter().filter_map(write).collect()
 }
 
 /// `inputs.json` in AIPerf's form, up to a cap; then the seed and a hash of the sequence.
@@ -396,6 +396,7 @@ fn write_inputs(run: &Run<'_>) -> Result<(), String> {
     let sent = run.pace.sent_count();
     let mut hash = Sha256::new();
     let mut out = br#"{"data":["#.to_vec();
+    let hides = plan_text::hides_inputs(run.config);
     let mut written = 0;
     for index in 0..sent {
         let request = run.payloads.get(index);
@@ -409,7 +410,8 @@ fn write_inputs(run: &Run<'_>) -> Result<(), String> {
         out.extend_from_slice(
             format!(r#"{{"session_id":"session_{index:06}","payloads":["#).as_bytes(),
         );
-        out.extend_from_slice(&request.body);
+        let body = plan_text::shown_body(&request.body, hides);
+        out.extend_from_slice(run.info.secrets.mask(&body).as_bytes());
         out.extend_from_slice(b"]}");
         written += 1;
     }
@@ -425,14 +427,14 @@ fn write_inputs(run: &Run<'_>) -> Result<(), String> {
     );
     out.extend_from_slice(tail.as_bytes());
     run.dir
-        .write("inputs.json", &out)
+        .write(INPUTS, &out)
         .map_err(|error| error.to_string())
 }
 
 fn print(run: &Run<'_>, screen: &str) -> Result<(), String> {
-    let text = format!("{screen}Artifacts: {}\n", run.info.artifact_dir);
+    let dir = run.info.secrets.shown(&run.info.artifact_dir);
+    let text = format!("{screen}Artifacts: {dir}\n");
     show(text.as_bytes()).map_err(|error| {
-        let dir = &run.info.artifact_dir;
         format!("stdout: {error}: the report is lost here, the files in {dir} have it")
     })
 }

@@ -1,12 +1,14 @@
 //! `--dry-run`: the plan, one exact request, and its curl line.
 
 use super::setup;
-use crate::config::{Config, Load};
+use crate::config::{Config, Load, hide_header, hide_members, hide_target};
 use crate::engine::{Request, Target};
 use crate::stats::metric;
+use std::borrow::Cow;
 use std::fmt::Write;
 
-/// The plan as text. Secrets are still in it: mask before printing.
+/// The plan as text, secrets hidden in their places; those that can be looked for are for the
+/// caller to mask.
 pub fn describe(config: &Config, target: &Target, request: &Request, cores: &[usize]) -> String {
     let mut text = String::new();
     let load = match config.load {
@@ -50,23 +52,58 @@ pub fn describe(config: &Config, target: &Target, request: &Request, cores: &[us
             (0, _) => "targets",
             _ => "",
         };
-        line(name, url.origin());
+        line(name, url.origin_shown());
     }
     for (n, slo) in config.goodput.iter().enumerate() {
         let unit = metric::find(&slo.tag).map_or("", |metric| metric.unit);
         let name = if n == 0 { "goodput" } else { "" };
         line(name, format!("{} {} {unit}", slo.tag, slo.limit));
     }
-    let body = String::from_utf8_lossy(&request.body);
+    let body = shown_body(&request.body, hides_inputs(config));
     let preview = target.template.preview(0, &request.body);
-    let head = preview.split("\r\n\r\n").next().unwrap_or_default();
+    let head = shown_head(preview.split("\r\n\r\n").next().unwrap_or_default());
     let _ = writeln!(
         text,
-        "\n{}\n\n{body}\n\n{}\n",
-        head.replace("\r\n", "\n"),
-        curl(config, head, &body)
+        "\n{head}\n\n{body}\n\n{}\n",
+        curl(config, &head, &body)
     );
     text
+}
+
+/// A request's head, a line per header, without what is secret.
+fn shown_head(head: &str) -> String {
+    let mut lines = head.split("\r\n");
+    let first = lines.next().unwrap_or_default();
+    let mut parts = first.splitn(3, ' ').map(String::from).collect::<Vec<_>>();
+    if let Some(path) = parts.get_mut(1) {
+        *path = hide_target(path, &mut Vec::new());
+    }
+    let headers = lines.map(|line| match line.split_once(": ") {
+        Some((name, "")) => format!("{name}: "),
+        Some((name, value)) => {
+            format!("{name}: {}", hide_header(name, value, &mut Vec::new()))
+        }
+        None => line.to_string(),
+    });
+    let all: Vec<String> = std::iter::once(parts.join(" ")).chain(headers).collect();
+    all.join("\n")
+}
+
+/// True when extra inputs hold a secret in a place of its own.
+pub fn hides_inputs(config: &Config) -> bool {
+    config.extra_inputs != config.extra_inputs_shown()
+}
+
+/// A body as it may be shown: without the secrets of its extra inputs, where it has some.
+pub fn shown_body(body: &[u8], hides: bool) -> Cow<'_, str> {
+    let parsed = hides.then(|| serde_json::from_slice(body).ok());
+    match parsed.flatten() {
+        Some(mut value) => {
+            hide_members(&mut value, &mut Vec::new());
+            value.to_string().into()
+        }
+        None => String::from_utf8_lossy(body),
+    }
 }
 
 fn cap_text(cap: Option<u32>) -> String {
@@ -90,6 +127,7 @@ fn curl(config: &Config, head: &str, body: &str) -> String {
         .find_map(|line| line.strip_prefix("X-Request-ID: "));
     let id = id.map(|id| ("X-Request-ID".to_string(), id.to_string()));
     for (name, value) in setup::headers(config).into_iter().chain(id) {
+        let value = hide_header(&name, &value, &mut Vec::new());
         let _ = write!(line, " -H {}", quote(&format!("{name}: {value}")));
     }
     let _ = write!(line, " -d {}", quote(body));

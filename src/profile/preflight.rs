@@ -44,7 +44,7 @@ pub fn reach(config: &Config, deadline: Ns) -> Result<Vec<Place>, Early> {
             .zip(&places)
             .filter_map(|(url, place)| {
                 let fault = place.fault.as_ref()?;
-                Some(format!("--url {}: {fault}", url.origin()))
+                Some(format!("--url {}: {fault}", url.origin_shown()))
             })
             .collect();
         if faults.is_empty() {
@@ -69,7 +69,7 @@ pub fn reach(config: &Config, deadline: Ns) -> Result<Vec<Place>, Early> {
 
 /// A warning; what a server said may have our key in it.
 fn warn(config: &Config, text: &str) {
-    let text = outcome::secrets(config).mask(text);
+    let text = outcome::secrets(config).shown(text);
     tell(&format!("warning: {text}"));
 }
 
@@ -174,7 +174,7 @@ pub fn model(config: &Config, models: &[String]) -> Result<String, String> {
         (None, []) => Err("-m is missing, and the server does not list its models".into()),
         (None, several) => Err(format!(
             "-m is missing; the server has: {}",
-            several.join(", ")
+            probe::listed(several)
         )),
     }
 }
@@ -203,9 +203,13 @@ pub fn check(
 ) -> Result<(), Early> {
     let mut faults = Vec::new();
     for (url, target) in live(config, places, targets) {
-        let origin = url.origin();
+        let origin = url.origin_shown();
         let answer = match ask(target, request, limits(config, PATIENCE)) {
-            Ok(answer) => answer,
+            // Before it is cut, or half a key would stay.
+            Ok(answer) => Answer {
+                body: outcome::secrets(config).mask(&answer.body).into_owned(),
+                ..answer
+            },
             Err(text) => {
                 faults.push(format!("--url {origin}: a probe got no answer: {text}"));
                 continue;
@@ -242,7 +246,7 @@ pub fn wait_for_model(
     let pairs: Vec<(&Url, &Target)> = config.urls.iter().zip(targets).collect();
     let faults: Vec<String> = each(&pairs, |(url, target)| {
         wait_for_one(config, target, request, deadline)
-            .map_err(|last| format!("--url {}: {last}", url.origin()))
+            .map_err(|last| format!("--url {}: {last}", url.origin_shown()))
     })
     .into_iter()
     .filter_map(Result::err)

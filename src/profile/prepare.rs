@@ -6,7 +6,8 @@ use super::early::Early;
 use super::payload::Payloads;
 use super::signals::Signals;
 use super::steps::Steps;
-use super::{Launch, outcome, plan_text, preflight, setup};
+use super::{Launch, files, outcome, plan_text, preflight, setup};
+use crate::archive::RunDir;
 use crate::base::{Exit, Ns, now};
 use crate::config::Config;
 use crate::engine::{Pace, Requests, Target};
@@ -93,8 +94,8 @@ fn prepare_all(
     steps.begin("working out the schedule");
     let options = setup::pace(&config, cores.len()).map_err(Early::usage)?;
     if !config.dry_run {
-        setup::check_folder(&outcome::artifact_path(&config), config.overwrite)
-            .map_err(Early::usage)?;
+        RunDir::check(&outcome::artifact_path(&config), &files::names(&config))
+            .map_err(|error| Early::usage(error.to_string()))?;
     }
     steps.begin("loading the tokenizer");
     let (tokenizer, choice) = Tokenizer::load(&config.tokenizer, config.model.as_deref())
@@ -117,7 +118,7 @@ fn prepare_all(
     steps.end();
     if config.dry_run {
         let text = plan_text::describe(&config, &server.targets[0], &payloads.get(0), &cores);
-        let text = outcome::secrets(&config).mask(&text);
+        let text = outcome::secrets(&config).shown(&text);
         return match show(text.as_bytes()) {
             Ok(()) => Ok(None),
             Err(error) => Err(Early::new(Exit::Unexpected, format!("stdout: {error}"))),

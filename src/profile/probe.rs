@@ -1,6 +1,6 @@
 //! One exchange before the run: is there a server, does it have the model, does it take the body?
 
-use crate::base::{Ns, now};
+use crate::base::{Ns, now, one_line};
 use crate::endpoint;
 use crate::engine::Target;
 use crate::http::codec::Piece;
@@ -133,18 +133,30 @@ pub fn is_passing(status: u16) -> bool {
     matches!(status, 408 | 425 | 429 | 500..)
 }
 
+/// Models for the eye: a server may have very many, and call them as it likes.
+pub fn listed(models: &[String]) -> String {
+    const SHOWN_MAX: usize = 20;
+    let shown = models
+        .iter()
+        .take(SHOWN_MAX)
+        .map(|name| one_line(name, 100));
+    let mut text = shown.collect::<Vec<_>>().join(", ");
+    if models.len() > SHOWN_MAX {
+        text.push_str(&format!(" and {} more", models.len() - SHOWN_MAX));
+    }
+    text
+}
+
 /// Says what a refused probe means and what to do; `None` when the answer is well.
 pub fn explain(answer: &Answer, model: &str, models: &[String]) -> Option<String> {
-    // A terminal must not obey what a server sends.
-    let plain = |c: char| if c.is_control() { ' ' } else { c };
-    let excerpt: String = answer.body.chars().take(300).map(plain).collect();
+    let excerpt = one_line(&answer.body, 300);
     let hint = match answer.status {
         200..300 => return None,
         401 | 403 => "the server wants another key: give --api-key or OPENAI_API_KEY".to_string(),
         404 if !models.is_empty() && !models.iter().any(|name| name == model) => {
             format!(
                 "the server has no model `{model}`; it has: {} (-m)",
-                models.join(", ")
+                listed(models)
             )
         }
         404 => "the path is not there: check --url, --endpoint and --endpoint-type".to_string(),
@@ -211,6 +223,24 @@ mod tests {
         let told = explain(&answer(503, "busy"), "a", &models).unwrap();
         assert!(told.contains("goes on") && is_passing(503) && is_passing(429));
         assert!(![400, 401, 404, 302].into_iter().any(is_passing));
+    }
+
+    #[test]
+    fn what_a_server_says_stays_on_one_line_and_is_not_endless() {
+        let answer = Answer {
+            status: 500,
+            body: "a\x1b[2J\r\nVerdict: VALID\n".repeat(1_000),
+        };
+        let models = vec!["m\x1b[31m\n".repeat(1_000); 1_000];
+        for status in [404, 500] {
+            let answer = Answer {
+                status,
+                ..answer.clone()
+            };
+            let told = explain(&answer, "x", &models).unwrap();
+            assert!(told.len() < 4_000 && told.lines().count() == 2, "{told}");
+            assert!(!told.contains(|c: char| c.is_control() && c != '\n'));
+        }
     }
 
     #[test]

@@ -43,8 +43,6 @@ pub struct RecordOutcome {
     pub cpu_ns: u64,
     /// Requests whose output our tokenizer did not count, because it would not have kept up.
     pub uncounted: u64,
-    /// A fault of the files; the metrics are whole all the same.
-    pub fault: Option<String>,
 }
 
 /// Runs until every sender is gone.
@@ -54,7 +52,6 @@ pub fn work(mut plan: RecordPlan) -> RecordOutcome {
         since: now(),
         uncounted: 0,
     };
-    let mut fault = None;
     loop {
         let batch = match plan.records.recv_timeout(Duration::from_millis(200)) {
             Ok(batch) => batch,
@@ -66,11 +63,7 @@ pub fn work(mut plan: RecordPlan) -> RecordOutcome {
             let tokens = counter.count(&record, &plan, busy);
             record.tokens = tokens;
             plan.accumulator.push(&record);
-            if fault.is_none()
-                && let Err(error) = plan.files.write(&record, &plan.accumulator)
-            {
-                fault = Some(error);
-            }
+            plan.files.write(&record, &plan.accumulator);
             let core = usize::from(record.core);
             if let Some(back) = plan.buffers.get(core) {
                 // A full or closed way back only means one allocation more.
@@ -84,7 +77,6 @@ pub fn work(mut plan: RecordPlan) -> RecordOutcome {
         files: plan.files,
         cpu_ns: cpu.user_ns + cpu.system_ns,
         uncounted: counter.uncounted,
-        fault,
     }
 }
 

@@ -1,7 +1,7 @@
 //! The run from start to exit code.
 
 use super::early::Early;
-use super::files::RecordFiles;
+use super::files::{self, RecordFiles};
 use super::outcome::{self, Measured};
 use super::prepare::{self, Prepared};
 use super::records::{self, RecordOutcome, RecordPlan};
@@ -13,7 +13,7 @@ use crate::archive::RunDir;
 use crate::base::{Anchor, Exit, Ns, limits, now};
 use crate::config::{Config, ExportLevel, Load};
 use crate::engine::{self, CoreOutput, CorePlan, Stop};
-use crate::report::RunInfo;
+use crate::report::{RunInfo, Secrets};
 use crate::stats::{AccumulateOptions, Accumulator, Buffers, Record};
 use crate::view::tell;
 use crossbeam_channel::{Sender, bounded};
@@ -39,22 +39,22 @@ pub struct Launch {
 /// Runs a benchmark and says how it ended. Messages go to stderr, the report to stdout.
 pub fn run(config: Config, launch: Launch) -> Exit {
     let secrets = outcome::secrets(&config);
-    match measure(config, &launch) {
+    match measure(config, &launch, &secrets) {
         Ok(exit) => exit,
         Err(early) => {
             if !early.text.is_empty() {
-                tell(&format!("error: {}", secrets.mask(&early.text)));
+                tell(&format!("error: {}", secrets.shown(&early.text)));
             }
             early.exit
         }
     }
 }
 
-fn measure(config: Config, launch: &Launch) -> Result<Exit, Early> {
+fn measure(config: Config, launch: &Launch, secrets: &Secrets) -> Result<Exit, Early> {
     let signals = Signals::listen()
         .map_err(|error| Early::new(Exit::Unexpected, format!("signals: {error}")))?;
     for note in &launch.notes {
-        tell(&format!("note: {note}"));
+        tell(&format!("note: {}", secrets.shown(note)));
     }
     let steps = Steps::new(config.verbose, launch.at);
     let Some(prepared) = prepare::prepare(config, launch, &signals, &steps)? else {
@@ -110,7 +110,8 @@ fn drive(
     // Only now is it sure that there will be a run: an earlier one moves aside no sooner.
     let opened = watch::await_cores(prepared, &workers, signals, steps).and_then(|()| {
         let path = outcome::artifact_path(config);
-        let dir = RunDir::open(&path, config.overwrite).map_err(|e| Early::usage(e.to_string()))?;
+        let dir = RunDir::open(&path, config.overwrite, &files::names(config))
+            .map_err(|error| Early::usage(error.to_string()))?;
         let info = outcome::run_info(config, &dir, Anchor::take());
         let files = RecordFiles::open(&dir, config, info.clone()).map_err(Early::usage)?;
         Ok((dir, info, files))

@@ -10,7 +10,6 @@ use crate::runtime;
 use crate::schedule::{Law, due_times};
 use crate::workload::{PromptSource, Tokenizer};
 use std::net::{SocketAddr, ToSocketAddrs};
-use std::path::Path;
 use std::sync::Arc;
 
 /// The addresses of a url, at least one.
@@ -245,38 +244,6 @@ pub fn payloads(
 pub fn total(pace: &PaceOptions) -> Option<u64> {
     let scheduled = pace.due.as_ref().map(|due| due.len() as u64);
     pace.count.map(|count| count + pace.warmup).or(scheduled)
-}
-
-/// Checks that the run's folder can be written, without making it and without leaving anything: an
-/// earlier run is only moved once this one begins.
-pub fn check_folder(path: &Path, overwrite: bool) -> Result<(), String> {
-    let fail = |error: std::io::Error| {
-        let path = path.display();
-        format!("--artifact-dir: {path}: {error}; give a folder that can be written")
-    };
-    let mut place = path;
-    while !place.as_os_str().is_empty() && std::fs::symlink_metadata(place).is_err() {
-        place = place.parent().unwrap_or(Path::new(""));
-    }
-    let place = match place.as_os_str().is_empty() {
-        true => Path::new("."),
-        false => place,
-    };
-    let try_in = |folder: &Path| {
-        let probe = folder.join(format!(".tokenring.probe.{}", std::process::id()));
-        std::fs::File::create_new(&probe).map_err(fail)?;
-        std::fs::remove_file(&probe).map_err(fail)
-    };
-    // A folder that may have to move aside is renamed in its parent.
-    match path.parent().filter(|_| place == path && !overwrite) {
-        Some(parent) if holds_a_run(path) => try_in(&Path::new(".").join(parent))?,
-        _ => {}
-    }
-    try_in(place)
-}
-
-fn holds_a_run(path: &Path) -> bool {
-    path.join("profile_export_aiperf.json").is_file()
 }
 
 /// Connections to open before the start.

@@ -1,9 +1,9 @@
-//! Ctrl-C and SIGTERM: once drains, twice stops at once.
+//! Ctrl-C and SIGTERM: once drains, twice stops at once. A file that grows too large kills nothing.
 
 use crate::base::Exit;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
 
 /// What has come so far.
 #[derive(Clone, Debug, Default)]
@@ -14,7 +14,7 @@ pub struct Signals {
 }
 
 impl Signals {
-    /// Takes over both signals for the rest of the process. Errors: the kernel refuses.
+    /// Takes over these signals for the rest of the process. Errors: the kernel refuses.
     pub fn listen() -> std::io::Result<Signals> {
         let signals = Signals::default();
         let mut arriving = signal_hook::iterator::Signals::new([SIGINT, SIGTERM])?;
@@ -23,6 +23,9 @@ impl Signals {
         std::thread::Builder::new()
             .name("signals".into())
             .spawn(move || arriving.forever().for_each(|signal| heard.add(signal)))?;
+        // A limit on the size of files (ulimit -f) is then an error of the write, named and
+        // counted, and no sudden death.
+        signal_hook::flag::register(libc::SIGXFSZ, Arc::new(AtomicBool::new(false)))?;
         Ok(signals)
     }
 

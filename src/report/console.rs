@@ -2,6 +2,7 @@
 
 use super::support;
 use super::text::{grouped, span, stat};
+use crate::base::one_line;
 use crate::stats::Summary;
 use crate::stats::metric::{self, Group, METRICS, Need};
 use crate::stats::summary::{MetricResult, Verdict};
@@ -227,19 +228,6 @@ fn draw(title: &str, rows: &[&MetricResult], columns: &[&str]) -> String {
     }
     out.push_str(&line('└', '─', '┴', '┘'));
     out
-}
-
-/// One line of at most `width` columns, without line ends.
-fn one_line(text: &str, width: usize) -> String {
-    let flat = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    match flat.chars().count() > width {
-        true => flat
-            .chars()
-            .take(width.saturating_sub(3))
-            .chain("...".chars())
-            .collect(),
-        false => flat,
-    }
 }
 
 fn errors(summary: &Summary, width: usize, out: &mut String) {

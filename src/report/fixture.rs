@@ -1,7 +1,6 @@
 //! A run written by hand, for the tests of every format.
 
-use super::RunInfo;
-use super::mask::Secrets;
+use super::{RunInfo, Secrets};
 use crate::base::{Anchor, Ns};
 use crate::config::{Config, Draft};
 use crate::stats::Summary;

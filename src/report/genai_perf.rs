@@ -7,7 +7,7 @@ use super::RunInfo;
 use super::csv::line;
 use super::input_config::{endpoint_type, tokenizer};
 use super::text::{grouped, stat};
-use crate::config::{Api, Config, ExportLevel, Lengths, Load};
+use crate::config::{Api, Config, ExportLevel, Lengths, Load, hide_target};
 use crate::stats::Summary;
 use crate::stats::summary::{Figure, GpuSummary, MetricResult};
 use serde_json::{Map, Value, json};
@@ -260,7 +260,8 @@ fn endpoint(config: &Config, run: &RunInfo) -> Value {
         out.insert("backend".into(), backend.into());
     }
     if let Some(path) = &config.path {
-        out.insert("custom".into(), path.as_str().into());
+        let path = hide_target(path, &mut Vec::new());
+        out.insert("custom".into(), path.into());
     }
     out.insert("type".into(), endpoint_type(config.api).into());
     out.insert("streaming".into(), config.streaming.into());
@@ -296,7 +297,7 @@ fn input(config: &Config) -> Value {
     let mut out = Map::new();
     out.insert("batch_size".into(), 1.into());
     if !config.extra_inputs.is_empty() {
-        out.insert("extra".into(), config.extra_inputs.clone().into());
+        out.insert("extra".into(), config.extra_inputs_shown().into());
     }
     if !config.goodput.is_empty() {
         let slos = config.goodput.iter();

@@ -2,7 +2,7 @@
 
 use super::RunInfo;
 use crate::base::Ns;
-use crate::config::{Api, Config, ExportLevel, Lengths, Load, TokenizerSpec, Ui};
+use crate::config::{Api, Config, ExportLevel, Lengths, Load, TokenizerSpec, Ui, hide_target};
 use crate::stats::Summary;
 use serde_json::{Map, Value, json};
 
@@ -72,10 +72,10 @@ fn endpoint(config: &Config, run: &RunInfo) -> Value {
         "streaming": config.streaming,
     });
     if let Some(path) = &config.path {
-        out["path"] = path.as_str().into();
+        out["path"] = hide_target(path, &mut Vec::new()).into();
     }
     if !config.extra_inputs.is_empty() {
-        out["extra"] = config.extra_inputs.clone().into();
+        out["extra"] = config.extra_inputs_shown().into();
     }
     out
 }

@@ -1,8 +1,7 @@
 //! `profile_export.jsonl` and `profile_export_raw.jsonl`: a line per request, AIPerf's members
 //! first, ours under `timeline` and `failure`.
 
-use super::RunInfo;
-use super::mask::Secrets;
+use super::{RunInfo, split};
 use crate::base::Ns;
 use crate::stats::{Failure, FailureKind, Phase, Record, Stage};
 use serde_json::{Map, Value, json};
@@ -30,14 +29,17 @@ pub fn record_line(record: &Record, metrics: &[MetricOf<'_>], run: &RunInfo, out
         Value::Object(metrics.iter().map(metric).collect()),
     );
     if let Some(failure) = &record.failure {
-        line.insert("error".into(), error(failure, &run.secrets));
+        line.insert("error".into(), error(failure));
         line.insert("failure".into(), failure_details(failure));
     }
     line.insert("timeline".into(), timeline(record, run));
-    push(Value::Object(line), out);
+    push(line, run, out);
 }
 
-fn push(line: Value, out: &mut Vec<u8>) {
+/// Every line goes through here: whatever a server says is masked.
+fn push(line: Map<String, Value>, run: &RunInfo, out: &mut Vec<u8>) {
+    let mut line = Value::Object(line);
+    run.secrets.mask_value(&mut line);
     out.extend_from_slice(line.to_string().as_bytes());
     out.push(b'\n');
 }
@@ -103,11 +105,11 @@ fn metadata(record: &Record, run: &RunInfo) -> Value {
     Value::Object(out)
 }
 
-fn error(failure: &Failure, secrets: &Secrets) -> Value {
+fn error(failure: &Failure) -> Value {
     json!({
         "code": failure.code,
         "type": failure.name,
-        "message": secrets.mask(&failure.message),
+        "message": failure.message,
     })
 }
 
@@ -183,13 +185,17 @@ fn timeline(record: &Record, run: &RunInfo) -> Value {
 /// Appends the raw line of a request: every event as it came.
 pub fn raw_line(record: &Record, run: &RunInfo, out: &mut Vec<u8>) {
     let mut from = 0;
-    let responses: Vec<Value> = record
-        .buffers
-        .raw_marks
-        .iter()
-        .map(|&(at, end)| {
-            let data = String::from_utf8_lossy(&record.buffers.raw[from..end]);
-            from = end;
+    let mut events: Vec<String> = Vec::new();
+    for &(_, end) in &record.buffers.raw_marks {
+        let data = String::from_utf8_lossy(&record.buffers.raw[from..end]);
+        events.push(data.into_owned());
+        from = end;
+    }
+    split::hide(&mut events, &run.secrets);
+    let responses: Vec<Value> = events
+        .into_iter()
+        .zip(&record.buffers.raw_marks)
+        .map(|(data, (at, _))| {
             json!({ "perf_ns": at.0, "packets": [{ "name": "data", "value": data }] })
         })
         .collect();
@@ -199,9 +205,7 @@ pub fn raw_line(record: &Record, run: &RunInfo, out: &mut Vec<u8>) {
     line.insert("status".into(), record.status.into());
     line.insert("responses".into(), responses.into());
     if let Some(failure) = &record.failure {
-        line.insert("error".into(), error(failure, &run.secrets));
+        line.insert("error".into(), error(failure));
     }
-    let mut line = Value::Object(line);
-    run.secrets.mask_value(&mut line);
-    push(line, out);
+    push(line, run, out);
 }

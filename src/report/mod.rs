@@ -11,12 +11,12 @@ pub mod genai_perf;
 mod input_config;
 pub mod json;
 pub mod jsonl;
-pub mod mask;
+mod split;
 mod support;
 mod text;
 
 use crate::base::Anchor;
-pub use mask::Secrets;
+pub use crate::base::Secrets;
 
 /// What a report says about a run beside its numbers.
 #[derive(Clone, Debug)]
@@ -27,7 +27,7 @@ pub struct RunInfo {
     pub version: String,
     /// Number of the trial, from 0.
     pub trial: u32,
-    /// The command line as typed, secrets masked.
+    /// The command line as typed, secrets hidden.
     pub cli_command: String,
     /// Bridge from the monotonic clock to wall time.
     pub anchor: Anchor,

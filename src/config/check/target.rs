@@ -4,7 +4,7 @@ use super::pairs::pairs;
 use super::{ConfigError, filled, no, seconds};
 use crate::base::{is_header_name, is_header_value};
 use crate::config::draft::{Draft, Many};
-use crate::config::{Api, Config, Url, parse_url};
+use crate::config::{Api, Config, Url, hide_target, parse_url};
 use serde_json::Value;
 
 impl Draft {
@@ -107,7 +107,10 @@ fn urls(draft: &Draft) -> Result<Vec<Url>, ConfigError> {
         .map_or_else(|| vec!["localhost:8000".into()], Many::list);
     let parse = |text: &String| match parse_url(text) {
         Ok(url) => Ok(url),
-        Err(reason) => no("url", format!("`{text}`: {reason}")),
+        Err(reason) => {
+            let shown = hide_target(text, &mut Vec::new());
+            no("url", format!("`{shown}`: {reason}"))
+        }
     };
     given.iter().map(parse).collect()
 }
