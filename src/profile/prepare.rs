@@ -14,7 +14,7 @@ use crate::engine::{Pace, Requests, Target};
 use crate::gpu;
 use crate::runtime;
 use crate::view::{show, tell};
-use crate::workload::{Tokenizer, TokenizerChoice};
+use crate::workload::{Tokenizer, TokenizerChoice, unpack_corpus};
 use crossbeam_channel::{RecvTimeoutError, bounded};
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -98,6 +98,7 @@ fn prepare_all(
             .map_err(|error| Early::usage(error.to_string()))?;
     }
     steps.begin("loading the tokenizer");
+    unpack_corpus();
     let (tokenizer, choice) = Tokenizer::load(&config.tokenizer, config.model.as_deref())
         .map_err(|error| Early::usage(error.to_string()))?;
     if choice.stands_in {

@@ -1,6 +1,7 @@
 //! The bundled text that prompts are cut from; data/NOTICE has its origin.
 
 use std::io::Read;
+use std::sync::LazyLock;
 
 const PACKED: &[u8] = include_bytes!("data/corpus.txt.z");
 
@@ -10,9 +11,19 @@ pub(super) struct Corpus {
     words: Vec<u32>,
 }
 
+/// Unpacks the text of prompts on a thread of its own, while something else is waited for.
+pub fn unpack_corpus() {
+    std::thread::spawn(Corpus::get);
+}
+
 impl Corpus {
-    /// Unpacks the bundled text. Cost: about 10 ms.
-    pub fn bundled() -> Corpus {
+    /// The bundled text. Cost: about 10 ms at the first call; [`unpack_corpus`] does it ahead.
+    pub fn get() -> &'static Corpus {
+        static CORPUS: LazyLock<Corpus> = LazyLock::new(Corpus::unpack);
+        &CORPUS
+    }
+
+    fn unpack() -> Corpus {
         let mut text = String::new();
         flate2::read::ZlibDecoder::new(PACKED)
             .read_to_string(&mut text)
@@ -65,7 +76,7 @@ mod tests {
 
     #[test]
     fn the_bundled_text_is_plain_words() {
-        let corpus = Corpus::bundled();
+        let corpus = Corpus::get();
         assert!(corpus.words_count() > 200_000);
         assert!(corpus.text.bytes().all(|b| (b' '..0x7f).contains(&b)));
         assert!(!corpus.text.contains("  "));

@@ -7,6 +7,7 @@ mod lengths;
 mod prompt;
 mod tokenizer;
 
+pub use corpus::unpack_corpus;
 pub use lengths::draw;
 pub use prompt::PromptSource;
 pub use tokenizer::{Tokenizer, TokenizerChoice, TokenizerError};

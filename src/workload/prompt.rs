@@ -5,15 +5,15 @@ use super::tokenizer::Tokenizer;
 use crate::base::{Rng, rng::Stream};
 use std::sync::Arc;
 
-/// Bytes of English per token, generously: what is too much is cut off.
-const BYTES_PER_TOKEN: usize = 6;
+/// Bytes of English per token, rather too many: what is too much is cut off.
+const BYTES_PER_TOKEN: usize = 5;
 /// Attempts to meet the length exactly.
 const REPAIRS_MAX: usize = 16;
 
 /// Makes prompts.
 pub struct PromptSource {
     tokenizer: Arc<Tokenizer>,
-    corpus: Corpus,
+    corpus: &'static Corpus,
     seed: u64,
     first_word: u64,
 }
@@ -21,7 +21,7 @@ pub struct PromptSource {
 impl PromptSource {
     /// A source over the bundled corpus.
     pub fn new(tokenizer: Arc<Tokenizer>, seed: u64) -> PromptSource {
-        let corpus = Corpus::bundled();
+        let corpus = Corpus::get();
         let first_word = Rng::new(seed, Stream::Prompt, u64::MAX).below(corpus.words_count());
         PromptSource {
             tokenizer,
@@ -32,7 +32,7 @@ impl PromptSource {
     }
 
     /// The prompt of entry `index`: `tokens` (at least 1) tokens when encoded again without
-    /// special ones, never more. Cost: two encodings of the text.
+    /// special ones, never more. Cost: two encodings of the text as a rule.
     pub fn prompt(&self, index: u64, tokens: u32) -> String {
         let wanted = tokens.max(1) as usize;
         let mut rng = Rng::new(self.seed, Stream::Prompt, index);
@@ -57,7 +57,11 @@ impl PromptSource {
             Some(head) => self.tokenizer.decode(head),
             None => text,
         };
-        cut_last_word(&mut text);
+        let next = ids.get(wanted..=wanted);
+        let ends_a_word = next.is_some_and(|next| self.tokenizer.decode(next).starts_with(' '));
+        if !ends_a_word {
+            cut_last_word(&mut text);
+        }
         for _ in 0..REPAIRS_MAX {
             let count = self.tokenizer.count(&text);
             if count == wanted {
