@@ -22,7 +22,7 @@ pub struct Part<'a> {
     /// Usage.
     pub usage: Option<Usage>,
     /// An error object.
-    pub error: Option<ErrorPart>,
+    pub error: Option<Box<ErrorPart>>,
 }
 
 /// An error object inside an event or body.
@@ -77,11 +77,11 @@ pub fn read_event<'a>(api: Api, name: &[u8], data: &'a [u8]) -> Part<'a> {
         Ok(part) => part,
         Err(_) if !name.is_empty() && name != b"message" => Part::default(),
         Err(reason) => Part {
-            error: Some(ErrorPart {
+            error: Some(Box::new(ErrorPart {
                 code: None,
                 name: Some("invalid_event".into()),
                 message: format!("an event is no JSON: {reason}"),
-            }),
+            })),
             ..Part::default()
         },
     }
@@ -108,7 +108,7 @@ fn read(api: Api, data: &[u8]) -> Result<Part<'_>, serde_json::Error> {
 /// An event named `error`: what it says, or its bytes.
 fn error_event(data: &[u8]) -> Part<'static> {
     let part = |error: ErrorPart| Part {
-        error: Some(error),
+        error: Some(Box::new(error)),
         ..Part::default()
     };
     by_value(data, |value| part(shapes::error(value))).unwrap_or_else(|_| {

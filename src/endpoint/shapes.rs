@@ -19,7 +19,7 @@ pub(super) fn from_value(api: Api, value: &Value) -> Part<'static> {
         ..Part::default()
     };
     if value["object"] == "error" || says_something(&value["error"]) {
-        part.error = Some(error(value));
+        part.error = Some(Box::new(error(value)));
         return part;
     }
     if matches!(api, Api::TritonTensorrtllm | Api::TritonVllm) {

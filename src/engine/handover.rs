@@ -114,6 +114,7 @@ impl Core {
         }
         self.report.user_ns = used.user_ns;
         self.report.system_ns = used.system_ns;
+        self.recorder.close();
         self.report.reads_count = self.recorder.reads;
         self.report.events_count = self.recorder.events;
         let elapsed = self.plan.pace.elapsed().as_secs().max(1e-9);

@@ -19,6 +19,8 @@ pub struct CoreRecorder {
     pub reads_stamped: u64,
     /// Events of any kind.
     pub events: u64,
+    /// A bound on event times, and the events since another one that had it.
+    same_errors: (u64, u64),
     /// Against the stamps of the mock, when that is asked for.
     pub stamp_errors: Option<Box<StampErrors>>,
 }
@@ -73,10 +75,23 @@ impl CoreRecorder {
             self.reads_stamped += 1;
             self.receive_lag.record(lag);
         }
-        self.event_time_error.record_n(error_ns, events);
+        // Nearly all reads have the same bound, the stamp's own: they are counted, and written
+        // down together.
+        if error_ns != self.same_errors.0 {
+            self.close();
+            self.same_errors.0 = error_ns;
+        }
+        self.same_errors.1 += events;
     }
 
-    /// Adds another core's notes.
+    /// Writes down what [`CoreRecorder::read`] has held back; the core is done.
+    pub fn close(&mut self) {
+        let (error_ns, events) = self.same_errors;
+        self.event_time_error.record_n(error_ns, events);
+        self.same_errors.1 = 0;
+    }
+
+    /// Adds another core's notes, closed.
     pub fn merge(&mut self, other: &CoreRecorder) {
         self.receive_lag.merge(&other.receive_lag);
         self.send_lag.merge(&other.send_lag);
