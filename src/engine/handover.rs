@@ -34,6 +34,7 @@ impl Core {
         if self.plan.pace.is_closed() {
             let has_server = has_met_server(&flight.record);
             self.slots.give_back(flight.slot, at, has_server);
+            self.report.rests_count += u64::from(!has_server);
         }
         let record = std::mem::take(&mut flight.record);
         let failed = record.failure.is_some();

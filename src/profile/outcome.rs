@@ -114,6 +114,9 @@ pub fn conclude(run: &Run<'_>, measured: Measured) -> Exit {
              kept up"
         ));
     }
+    client
+        .notes
+        .extend(missed_lengths(run.config, &totals.metrics));
     let interrupted = interrupted(run);
     client.notes.extend(interrupted.clone());
     let gpus = gpus(sampler, totals.window, &mut client);
@@ -154,6 +157,26 @@ pub fn conclude(run: &Run<'_>, measured: Measured) -> Exit {
         tell(&format!("error: {}", run.info.secrets.shown(&fault)));
         exit.worse(worse)
     })
+}
+
+/// Says how many answers missed the asked length, and what fixes it on this endpoint.
+fn missed_lengths(config: &Config, metrics: &[MetricResult]) -> Option<String> {
+    let figure = |tag: &str| {
+        let metric = metrics.iter().find(|metric| metric.tag == tag)?;
+        match metric.figure {
+            Figure::Scalar(value) => Some(value),
+            _ => None,
+        }
+    };
+    let missed = figure("osl_mismatch_count").filter(|&count| count > 0.0)?;
+    let all = figure("request_count")?;
+    let advice = match config.osl_deterministic {
+        true => "the server does not hold to --output-tokens-mean-deterministic",
+        false => "--output-tokens-mean-deterministic fixes it where the server can",
+    };
+    Some(format!(
+        "{missed} of {all} answers missed the asked length: {advice}"
+    ))
 }
 
 /// Writes the files and the screen; gives back what was lost on the way, and how bad each loss is.
@@ -321,6 +344,13 @@ fn client_report(run: &Run<'_>, outputs: Vec<CoreOutput>, totals: &Totals) -> Cl
     if late > 0 {
         client.notes.push(format!(
             "{late} request bodies were built late, on a worker's core"
+        ));
+    }
+    let rests: u64 = client.cores.iter().map(|core| core.rests_count).sum();
+    if rests > 0 {
+        client.notes.push(format!(
+            "{rests} times a connection failed and its slot rested: so much less concurrency \
+             was held"
         ));
     }
     let timeout = run.config.request_timeout.as_secs();

@@ -155,7 +155,8 @@ pub fn explain(answer: &Answer, model: &str, models: &[String]) -> Option<String
         401 | 403 => "the server wants another key: give --api-key or OPENAI_API_KEY".to_string(),
         404 if !models.is_empty() && !models.iter().any(|name| name == model) => {
             format!(
-                "the server has no model `{model}`; it has: {} (-m)",
+                "the server lists no model `{model}`; it has: {} (-m); or the path is not there \
+                 (--endpoint)",
                 listed(models)
             )
         }

@@ -114,7 +114,10 @@ fn load_checks(client: &ClientReport, out: &mut Vec<Check>) {
             advice: "a lower --request-rate, or a higher --concurrency cap",
         });
     }
-    if let (Some(held), Some(asked)) = (client.concurrency_held, client.concurrency_asked) {
+    // A slot that rests, since its server is gone, is not the client's to hold.
+    let rests: u64 = client.cores.iter().map(|core| core.rests_count).sum();
+    if let (Some(held), Some(asked), 0) = (client.concurrency_held, client.concurrency_asked, rests)
+    {
         let asked = f64::from(asked);
         out.push(Check {
             code: "concurrency_held",

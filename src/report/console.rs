@@ -123,6 +123,17 @@ fn verdict(summary: &Summary) -> String {
             .fold(0.0, f64::max)
             * 100.0
     );
+    if let Some(errors) = &client.stamp_errors {
+        let _ = writeln!(
+            out,
+            "  the client against the mock's stamps: event time p50 {}, p99 {}; TTFT p99 {}; ITL \
+             p99 {}",
+            span(errors.event_time.p50),
+            span(errors.event_time.p99),
+            span(errors.ttft.p99),
+            span(errors.itl.p99)
+        );
+    }
     let _ = writeln!(out, "  received by {}", client.receive_path);
     out
 }

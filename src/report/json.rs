@@ -312,6 +312,7 @@ fn core(core: &CoreReport) -> Value {
         "user_ns": core.user_ns,
         "system_ns": core.system_ns,
         "loop_stall_ns_max": core.loop_stall_ns_max,
+        "rests_count": core.rests_count,
         "requests_count": core.requests_count,
         "reads_count": core.reads_count,
         "events_count": core.events_count,

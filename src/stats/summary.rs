@@ -227,6 +227,8 @@ pub struct CoreReport {
     pub system_ns: u64,
     /// Longest time between two turns of the loop while there was work, ns.
     pub loop_stall_ns_max: u64,
+    /// Times that a slot rested, since no server was met.
+    pub rests_count: u64,
     /// Requests done.
     pub requests_count: u64,
     /// Reads.
