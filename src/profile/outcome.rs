@@ -293,6 +293,16 @@ fn scale(run: &Run<'_>, totals: &Totals) -> Scale {
     }
 }
 
+/// The errors against the mock's stamps; absent when no event had one.
+fn stamp_errors(recorder: &CoreRecorder) -> Option<StampSpreads> {
+    let errors = recorder.stamp_errors.as_ref()?;
+    (!errors.event_time.is_empty()).then(|| StampSpreads {
+        event_time: errors.event_time.spread(),
+        ttft: errors.ttft.spread(),
+        itl: errors.itl.spread(),
+    })
+}
+
 #[expect(clippy::cast_precision_loss, reason = "counts")]
 fn client_report(run: &Run<'_>, outputs: Vec<CoreOutput>, totals: &Totals) -> ClientReport {
     let mut recorder = CoreRecorder::default();
@@ -319,11 +329,11 @@ fn client_report(run: &Run<'_>, outputs: Vec<CoreOutput>, totals: &Totals) -> Cl
     client.send_lag = recorder.send_lag.spread();
     client.slot_wait = recorder.slot_wait.spread();
     client.event_time_error = recorder.event_time_error.spread();
-    client.stamp_errors = recorder.stamp_errors.as_ref().map(|errors| StampSpreads {
-        event_time: errors.event_time.spread(),
-        ttft: errors.ttft.spread(),
-        itl: errors.itl.spread(),
-    });
+    client.stamp_errors = stamp_errors(&recorder);
+    if run.config.check_stamps && client.stamp_errors.is_none() {
+        let text = "--check-stamps: no event had a stamp; only `tokenring mock` writes them";
+        client.notes.push(text.into());
+    }
     let reads = recorder.reads as f64;
     if reads > 0.0 {
         client.events_per_read = Some(recorder.events as f64 / reads);

@@ -364,13 +364,14 @@ mod tests {
         ]);
         for given in [
             json!(["A:b", "C: 1"]),
-            json!("A:b,C:1"),
             json!(r#"{"A":"b","C":1}"#),
             json!({"A": "b", "C": 1}),
             json!(["a:x", "A: b", "C:1"]),
         ] {
             assert_eq!(of(given.clone()), expected, "{given}");
         }
+        let whole = of(json!("X-Ctx: user=1,ts:5"));
+        assert_eq!(whole, Ok(vec![("X-Ctx".into(), "user=1,ts:5".into())]));
         for given in [
             "novalue",
             "a b: c",

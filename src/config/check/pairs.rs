@@ -4,18 +4,31 @@ use super::{ConfigError, no};
 use serde::de::IgnoredAny;
 use serde_json::Value;
 
+/// What a comma between pairs means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Commas {
+    /// The next pair begins, as in AIPerf.
+    Part,
+    /// It belongs to the value: a header's may well have some.
+    Stay,
+}
+
 /// Pairs in the order given: each text is one pair, several by commas or a JSON object; a file may
 /// have an object. `read` reads a typed value; a bare name comes with null.
 pub(super) fn pairs(
     flag: &'static str,
     given: &Value,
+    commas: Commas,
     read: fn(&str) -> Value,
 ) -> Result<Vec<(String, Value)>, ConfigError> {
     match given {
         Value::Null => Ok(Vec::new()),
         Value::Object(map) => Ok(map.clone().into_iter().collect()),
         Value::Array(list) => {
-            let each: Result<Vec<_>, _> = list.iter().map(|one| pairs(flag, one, read)).collect();
+            let each: Result<Vec<_>, _> = list
+                .iter()
+                .map(|one| pairs(flag, one, commas, read))
+                .collect();
             Ok(each?.concat())
         }
         Value::String(text) if text.trim_start().starts_with('{') => {
@@ -24,6 +37,7 @@ pub(super) fn pairs(
                 Err(error) => no(flag, format!("no JSON object: {error}")),
             }
         }
+        Value::String(text) if commas == Commas::Stay => Ok(vec![pair(flag, text, read)?]),
         Value::String(text) => split(text)
             .into_iter()
             .map(|part| pair(flag, part, read))
@@ -77,7 +91,7 @@ mod tests {
             json!({"a": "1", "b": "x:y"}),
             json!([{"a": "1"}, "b:x:y"]),
         ] {
-            let found = pairs("f", &given, |text| text.into()).unwrap();
+            let found = pairs("f", &given, Commas::Part, |text| text.into()).unwrap();
             assert_eq!(found, expected, "{given}");
         }
     }
@@ -87,12 +101,15 @@ mod tests {
         for text in ["a:x, y", "a:Mon, 30 Nov 08:00", r#"a:["b:1","c:2"]"#] {
             assert_eq!(split(text), [text]);
         }
+        let header = pairs("f", &json!("a: u=1,b:2"), Commas::Stay, |text| text.into());
+        assert_eq!(header.unwrap(), [("a".to_string(), json!("u=1,b:2"))]);
         assert_eq!(
-            pairs("f", &json!("a"), |text| text.into()).unwrap(),
+            pairs("f", &json!("a"), Commas::Part, |text| text.into()).unwrap(),
             [("a".into(), Value::Null)]
         );
         for given in [json!(":x"), json!(""), json!(7), json!("{\"a\"")] {
-            assert!(pairs("f", &given, |text| text.into()).is_err(), "{given}");
+            let found = pairs("f", &given, Commas::Part, |text| text.into());
+            assert!(found.is_err(), "{given}");
         }
     }
 }

@@ -1,6 +1,6 @@
 //! What a request holds: lengths, tokens, further members.
 
-use super::pairs::pairs;
+use super::pairs::{Commas, pairs};
 use super::{COUNT_MAX, ConfigError, count, filled, no};
 use crate::config::{Config, Draft, Lengths, TokenCount, TokenizerSpec};
 use serde_json::{Map, Value};
@@ -76,7 +76,9 @@ fn osl(draft: &Draft) -> Result<Option<Lengths>, ConfigError> {
 
 fn extra_inputs(draft: &Draft) -> Result<Map<String, Value>, ConfigError> {
     let given = draft.extra_inputs.as_ref().unwrap_or(&Value::Null);
-    Ok(pairs("extra-inputs", given, value)?.into_iter().collect())
+    Ok(pairs("extra-inputs", given, Commas::Part, value)?
+        .into_iter()
+        .collect())
 }
 
 /// A value as typed. As with AIPerf `.5` is a number and `007` a text; JSON of any kind is itself.

@@ -1,6 +1,6 @@
 //! Where requests go: API, urls, headers.
 
-use super::pairs::pairs;
+use super::pairs::{Commas, pairs};
 use super::{ConfigError, filled, no, seconds};
 use crate::base::{is_header_name, is_header_value};
 use crate::config::draft::{Draft, Many};
@@ -124,7 +124,7 @@ fn headers(draft: &Draft) -> Result<Vec<(String, String)>, ConfigError> {
     ];
     let mut all: Vec<(String, String)> = Vec::new();
     let given = draft.header.as_ref().unwrap_or(&Value::Null);
-    for (name, value) in pairs("header", given, |text| text.into())? {
+    for (name, value) in pairs("header", given, Commas::Stay, |text| text.into())? {
         let value = match value {
             Value::String(text) => text.trim().to_string(),
             Value::Bool(_) | Value::Number(_) => value.to_string(),
