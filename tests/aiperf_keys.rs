@@ -4,9 +4,8 @@
 use assert_cmd::cargo::cargo_bin;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 
 const GOLDEN_JSON: &str = include_str!("data/golden/aiperf/profile_export_aiperf.json");
 const GOLDEN_ERRORS: &str =
@@ -121,78 +120,52 @@ const ADDED: &[Meant] = &[
     ("failure", "kind and stage of a failure"),
 ];
 
-struct Mock(Child, String);
+mod mock;
+use mock::Mock;
 
-impl Mock {
-    fn start(flags: &[&str]) -> Mock {
-        let mut child = Command::new(cargo_bin("tokenring"))
-            .args([
-                "mock",
-                "--port",
-                "0",
-                "--seconds",
-                "60",
-                "--exit-with-stdin",
-            ])
-            .args(["--usage", "details", "--ttft-ms", "5", "--itl-ms", "1"])
-            .args(flags)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut line = String::new();
-        let mut out = BufReader::new(child.stdout.take().unwrap());
-        out.read_line(&mut line).unwrap();
-        let url = line.trim().rsplit("//").next().unwrap().to_owned();
-        Mock(child, url)
-    }
-
-    fn profile(&self, dir: &Path, flags: &[&str]) {
-        let output = Command::new(cargo_bin("tokenring"))
-            .args([
-                "profile",
-                "-m",
-                "test/mock-model",
-                "-u",
-                &self.1,
-                "--endpoint-type",
-                "chat",
-            ])
-            .args([
-                "--streaming",
-                "--tokenizer",
-                "builtin",
-                "--isl",
-                "64",
-                "--osl",
-                "16",
-            ])
-            .args([
-                "--random-seed",
-                "42",
-                "--no-preflight",
-                "--allow-invalid",
-                "--ui",
-                "none",
-            ])
-            .args(["--artifact-dir", dir.to_str().unwrap()])
-            .args(flags)
-            .env_remove("OPENAI_API_KEY")
-            .output()
-            .unwrap();
-        assert!(
-            output.status.success(),
-            "{}",
-            String::from_utf8_lossy(&output.stderr)
-        );
-    }
+fn start(flags: &[&str]) -> Mock {
+    let common = ["--usage", "details", "--ttft-ms", "5", "--itl-ms", "1"];
+    Mock::start(&[&common[..], flags].concat())
 }
 
-impl Drop for Mock {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
+fn profile(mock: &Mock, dir: &Path, flags: &[&str]) {
+    let output = Command::new(cargo_bin("tokenring"))
+        .args([
+            "profile",
+            "-m",
+            "test/mock-model",
+            "-u",
+            &mock.url,
+            "--endpoint-type",
+            "chat",
+        ])
+        .args([
+            "--streaming",
+            "--tokenizer",
+            "builtin",
+            "--isl",
+            "64",
+            "--osl",
+            "16",
+        ])
+        .args([
+            "--random-seed",
+            "42",
+            "--no-preflight",
+            "--allow-invalid",
+            "--ui",
+            "none",
+        ])
+        .args(["--artifact-dir", dir.to_str().unwrap()])
+        .args(flags)
+        .env_remove("OPENAI_API_KEY")
+        .output()
+        .unwrap();
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
 }
 
 /// Every path of a value with what a reader sees there: the type and, of a unit, the text.
@@ -280,7 +253,7 @@ fn table(csv: &str) -> (Vec<&str>, BTreeSet<&str>) {
 
 #[test]
 fn the_files_of_a_run_have_what_a_reader_of_aiperf_expects() {
-    let mock = Mock::start(&[]);
+    let mock = start(&[]);
     let dir = tempfile::tempdir().unwrap();
     let load = [
         "--concurrency",
@@ -295,7 +268,7 @@ fn the_files_of_a_run_have_what_a_reader_of_aiperf_expects() {
         "--goodput",
         "time_to_first_token:100 inter_token_latency:10",
     ];
-    mock.profile(dir.path(), &[&load[..], &slos].concat());
+    profile(&mock, dir.path(), &[&load[..], &slos].concat());
     let json: Value =
         serde_json::from_str(&read(dir.path(), "profile_export_aiperf.json")).unwrap();
     assert_eq!(faults(&json, GOLDEN_JSON), Vec::<String>::new());
@@ -324,7 +297,7 @@ fn the_files_of_a_run_have_what_a_reader_of_aiperf_expects() {
 
 #[test]
 fn failures_and_warmup_are_where_a_reader_of_aiperf_expects_them() {
-    let mock = Mock::start(&["--error-rate", "0.3"]);
+    let mock = start(&["--error-rate", "0.3"]);
     let dir = tempfile::tempdir().unwrap();
     let load = [
         "--request-rate",
@@ -334,7 +307,11 @@ fn failures_and_warmup_are_where_a_reader_of_aiperf_expects_them() {
         "--warmup-request-count",
         "20",
     ];
-    mock.profile(dir.path(), &[&load[..], &["--no-gpu-telemetry"]].concat());
+    profile(
+        &mock,
+        dir.path(),
+        &[&load[..], &["--no-gpu-telemetry"]].concat(),
+    );
     let json: Value =
         serde_json::from_str(&read(dir.path(), "profile_export_aiperf.json")).unwrap();
     assert_eq!(faults(&json, GOLDEN_ERRORS), Vec::<String>::new());

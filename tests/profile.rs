@@ -2,60 +2,25 @@
 
 use assert_cmd::cargo::cargo_bin;
 use serde_json::Value;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Command, Output, Stdio};
 
-/// A mock of its own process, ended with the test.
-struct Mock {
-    child: Child,
-    url: String,
-}
+mod mock;
+use mock::Mock;
 
-impl Mock {
-    fn start(flags: &[&str]) -> Mock {
-        let mut child = Command::new(cargo_bin("tokenring"))
-            .args([
-                "mock",
-                "--port",
-                "0",
-                "--seconds",
-                "60",
-                "--exit-with-stdin",
-            ])
-            .args(flags)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut line = String::new();
-        BufReader::new(child.stdout.take().unwrap())
-            .read_line(&mut line)
-            .unwrap();
-        let url = line.trim().rsplit("//").next().unwrap().to_string();
-        Mock { child, url }
-    }
-
-    /// Events sent so far.
-    fn events(&self) -> u64 {
-        let mut socket = TcpStream::connect(&self.url).unwrap();
-        let request = b"GET /stats HTTP/1.1\r\nHost: m\r\nConnection: close\r\n\r\n";
-        socket.write_all(request).unwrap();
-        let mut answer = String::new();
-        socket.read_to_string(&mut answer).unwrap();
-        let body = answer.split("\r\n\r\n").nth(1).unwrap();
-        serde_json::from_str::<Value>(body).unwrap()["events"]
-            .as_u64()
-            .unwrap()
-    }
-}
-
-impl Drop for Mock {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
+/// Events that a mock has sent so far.
+fn events(mock: &Mock) -> u64 {
+    let mut socket = TcpStream::connect(&mock.url).unwrap();
+    let request = b"GET /stats HTTP/1.1\r\nHost: m\r\nConnection: close\r\n\r\n";
+    socket.write_all(request).unwrap();
+    let mut answer = String::new();
+    socket.read_to_string(&mut answer).unwrap();
+    let body = answer.split("\r\n\r\n").nth(1).unwrap();
+    serde_json::from_str::<Value>(body).unwrap()["events"]
+        .as_u64()
+        .unwrap()
 }
 
 fn run(dir: &Path, flags: &[&str]) -> Output {
@@ -359,8 +324,8 @@ fn ctrl_c_drains_writes_and_exits_130() {
             .spawn()
             .unwrap();
         // The run has begun, and some of its requests are done.
-        let enough = mock.events() + 100;
-        while mock.events() < enough {
+        let enough = events(&mock) + 100;
+        while events(&mock) < enough {
             std::thread::sleep(std::time::Duration::from_millis(50));
         }
         let pid = child.id().to_string();
