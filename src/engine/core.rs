@@ -134,11 +134,11 @@ impl Core {
             ..CoreReport::default()
         };
         let idle = vec![Vec::new(); plan.targets.len()];
-        let plan_stamps = plan.check_stamps;
+        let check_stamps = plan.check_stamps;
         let core = Core {
             plan,
             reactor,
-            recorder: CoreRecorder::new(plan_stamps),
+            recorder: CoreRecorder::new(check_stamps),
             report,
             lines: Vec::new(),
             idle,

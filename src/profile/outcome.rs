@@ -356,7 +356,7 @@ fn client_report(run: &Run<'_>, outputs: Vec<CoreOutput>, totals: &Totals) -> Cl
             "{late} request bodies were built late, on a worker's core"
         ));
     }
-    let rests: u64 = client.cores.iter().map(|core| core.rests_count).sum();
+    let rests = client.rests_count();
     if rests > 0 {
         client.notes.push(format!(
             "{rests} times a connection failed and its slot rested: so much less concurrency \

@@ -115,9 +115,10 @@ fn load_checks(client: &ClientReport, out: &mut Vec<Check>) {
         });
     }
     // A slot that rests, since its server is gone, is not the client's to hold.
-    let rests: u64 = client.cores.iter().map(|core| core.rests_count).sum();
-    if let (Some(held), Some(asked), 0) = (client.concurrency_held, client.concurrency_asked, rests)
-    {
+    let held = client
+        .concurrency_held
+        .filter(|_| client.rests_count() == 0);
+    if let (Some(held), Some(asked)) = (held, client.concurrency_asked) {
         let asked = f64::from(asked);
         out.push(Check {
             code: "concurrency_held",

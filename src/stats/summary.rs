@@ -212,6 +212,13 @@ pub struct ClientReport {
     pub notes: Vec<String>,
 }
 
+impl ClientReport {
+    /// Times that a slot of any worker rested, since no server was met.
+    pub fn rests_count(&self) -> u64 {
+        self.cores.iter().map(|core| core.rests_count).sum()
+    }
+}
+
 /// One worker.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct CoreReport {
