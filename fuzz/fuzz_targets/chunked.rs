@@ -2,24 +2,10 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use tokenring::http::codec::{Piece, ResponseDecoder};
+use tokenring_fuzz::read;
 
 /// What goes before the bytes.
 const HEAD: &[u8] = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
-
-/// Status, body, and whether the response ended; `None` when it is refused.
-fn read(reads: &[&[u8]]) -> Option<(u16, Vec<u8>, bool)> {
-    let mut codec = ResponseDecoder::new();
-    let (mut status, mut body, mut is_done) = (0, Vec::new(), false);
-    for bytes in reads {
-        let fed = codec.feed(bytes, &mut |piece| match piece {
-            Piece::Head(head) => status = head.status,
-            Piece::Body(part) => body.extend_from_slice(part),
-        });
-        is_done = fed.ok()?.done;
-    }
-    Some((status, body, is_done))
-}
 
 fuzz_target!(|input: (Vec<u8>, usize)| {
     let (body, cut) = input;
