@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, RngSeed};
 use serde_json::{Value, json};
 use tokenring::config::Api;
-use tokenring::endpoint::{Part, read_body, read_by_value, read_event, unescape};
+use tokenring::endpoint::{EventReader, Part, read_body, read_by_value, read_event, unescape};
 use tokenring::http::codec::{CodecError, Piece, ResponseDecoder};
 use tokenring::sse::{self, Decoder, Event};
 use tokenring::stats::Usage;
@@ -291,6 +291,25 @@ fn wild_event() -> BoxedStrategy<String> {
     ])
 }
 
+/// An event that is plain text in a usual shape.
+fn chat_text_event() -> BoxedStrategy<String> {
+    let key = prop_oneof![Just("content"), Just("reasoning"), Just("text")];
+    (key, "[a-z]{0,6}", 0..200u32, "[a-f0-9]{0,9}")
+        .prop_map(|(key, text, number, id)| {
+            format!(
+                r#"{{"id":"{id}","created":{number},"choices":[{{"index":0,"{key}":"{text}x",
+                "delta":{{"{key}":"{text}x"}},"finish_reason":null}}],"text_output":"{text}y"}}"#
+            )
+        })
+        .boxed()
+}
+
+/// A byte that means something in JSON, or any.
+fn changed_byte() -> BoxedStrategy<u8> {
+    let known = prop::sample::select(&b"{}[]\",:0-.e\\ nu"[..]);
+    prop_oneof![3 => known, 1 => any::<u8>()].boxed()
+}
+
 /// Words that the parsers look for, in any order.
 const WORDS: &str = concat!(
     "(data|event|choices|error|null|[0-9a-f]|:|,| |",
@@ -355,6 +374,27 @@ proptest! {
     #[test]
     fn both_ways_say_the_same_of_any_event(event in wild_event()) {
         check_both_ways(event.as_bytes());
+    }
+
+    #[test]
+    fn what_a_reader_remembers_changes_nothing(
+        events in prop::collection::vec(prop_oneof![wild_event(), chat_text_event()], 1..4),
+        changes in prop::collection::vec((any::<usize>(), changed_byte()), 0..12),
+    ) {
+        for api in APIS {
+            let mut reader = EventReader::new(api);
+            for event in &events {
+                // Once whole, so that it is known, then with a byte changed here and there.
+                let mut bytes = event.clone().into_bytes();
+                prop_assert_eq!(reader.read(b"", &bytes), read_event(api, b"", &bytes));
+                for &(at, byte) in &changes {
+                    let at = at % bytes.len();
+                    let before = std::mem::replace(&mut bytes[at], byte);
+                    prop_assert_eq!(reader.read(b"", &bytes), read_event(api, b"", &bytes));
+                    bytes[at] = before;
+                }
+            }
+        }
     }
 
     #[test]

@@ -1,10 +1,10 @@
 //! Any bytes as an event: no panic, and for every API what the scan takes is what serde_json takes,
-//! with the same said of it.
+//! with the same said of it, and what a reader remembers of the lines before changes nothing.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
 use tokenring::config::Api;
-use tokenring::endpoint::{Part, read_body, read_by_value, read_event, unescape};
+use tokenring::endpoint::{EventReader, Part, read_body, read_by_value, read_event, unescape};
 
 fuzz_target!(|data: &[u8]| {
     for api in [
@@ -16,6 +16,10 @@ fuzz_target!(|data: &[u8]| {
         let _ = read_event(api, b"", data);
         let _ = read_event(api, b"error", data);
         let _ = read_event(api, b"ping", data);
+        let mut reader = EventReader::new(api);
+        for event in data.split(|&byte| byte == b'\n') {
+            assert_eq!(reader.read(b"", event), read_event(api, b"", event));
+        }
         let fast = read_body(api, data).ok().map(said);
         let slow = read_by_value(api, data).ok().map(said);
         assert_eq!(fast, slow);

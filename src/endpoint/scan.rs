@@ -8,14 +8,35 @@
 use super::{Part, shapes};
 use crate::config::Api;
 use std::borrow::Cow;
+use std::ops::Range;
 
 /// Nesting that is walked; deeper is left to serde_json.
 const DEPTH_MAX: u32 = 32;
 
 /// The part, or `None` when serde_json must look.
 pub(super) fn scan(api: Api, data: &[u8]) -> Option<Part<'_>> {
+    walk(api, data, &mut None)
+}
+
+/// Where the event has a string or a number, not inside another value, that says nothing: with any
+/// other in its place the event says the same. A string is given without its quotes.
+pub(super) fn free_values(api: Api, data: &[u8]) -> Option<Vec<(Range<usize>, Hole)>> {
+    let mut free = Some(Vec::new());
+    walk(api, data, &mut free)?;
+    free
+}
+
+fn walk<'a>(
+    api: Api,
+    data: &'a [u8],
+    free: &mut Option<Vec<(Range<usize>, Hole)>>,
+) -> Option<Part<'a>> {
     std::str::from_utf8(data).ok()?;
-    let mut cursor = Cursor { bytes: data, at: 0 };
+    let mut cursor = Cursor {
+        bytes: data,
+        at: 0,
+        free: free.take(),
+    };
     let mut part = Part::default();
     let triton = matches!(api, Api::TritonTensorrtllm | Api::TritonVllm);
     cursor.object(&mut |cursor, key| match key {
@@ -34,21 +55,50 @@ pub(super) fn scan(api: Api, data: &[u8]) -> Option<Part<'_>> {
         }
         b"error" => cursor.null(),
         b"object" => (cursor.value(DEPTH_MAX)? != b"\"error\"").then_some(()),
-        _ => cursor.value(DEPTH_MAX).map(drop),
+        _ => cursor.skip(),
     })?;
     cursor.space();
+    *free = cursor.free;
     (cursor.at == data.len()).then_some(part)
 }
 
-/// The text that stands in `data` from `start` to the next closing quote, where that quote is.
-/// `None`: no such quote, or a string that serde_json must look at.
-pub(super) fn text_at(data: &[u8], start: usize) -> Option<&[u8]> {
-    let mut cursor = Cursor {
-        bytes: data,
-        at: start.checked_sub(1)?,
-    };
-    let text = cursor.string()?;
-    std::str::from_utf8(text).ok().map(str::as_bytes)
+/// What a value is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Hole {
+    /// The inside of a string.
+    String,
+    /// A number.
+    Number,
+}
+
+impl Hole {
+    /// The value of this kind at the front of `bytes`; a string goes up to its closing quote.
+    /// `None`: it is none, or one that serde_json must look at.
+    #[inline]
+    pub fn value(self, bytes: &[u8]) -> Option<&[u8]> {
+        match self {
+            Hole::String => bytes.get(..string_end(bytes)?),
+            Hole::Number => {
+                let is_of_number = |byte: &u8| byte.is_ascii_digit() || matches!(byte, b'-' | b'.');
+                let len = bytes.iter().position(|byte| !is_of_number(byte))?;
+                Some(&bytes[..len]).filter(|word| is_plain_number(word))
+            }
+        }
+    }
+}
+
+/// Where a string, whose inside `bytes` begin with, has its closing quote.
+#[inline]
+fn string_end(bytes: &[u8]) -> Option<usize> {
+    let mut at = 0;
+    loop {
+        at += string_stop(&bytes[at..])?;
+        match bytes[at] {
+            b'"' => return Some(at),
+            b'\\' => at += escape_bytes(&bytes[at..])?,
+            _ => return None,
+        }
+    }
 }
 
 /// Where the first quote, backslash or control byte stands. Strings of events are short: eight
@@ -102,6 +152,8 @@ fn is_plain_number(word: &[u8]) -> bool {
 struct Cursor<'a> {
     bytes: &'a [u8],
     at: usize,
+    /// The values that say nothing, when they are asked for.
+    free: Option<Vec<(Range<usize>, Hole)>>,
 }
 
 impl<'a> Cursor<'a> {
@@ -124,18 +176,11 @@ impl<'a> Cursor<'a> {
     /// The inside of a string, escapes and all.
     fn string(&mut self) -> Option<&'a [u8]> {
         self.take(b'"')?;
-        let start = self.at;
-        loop {
-            self.at += string_stop(self.bytes.get(self.at..)?)?;
-            match self.bytes[self.at] {
-                b'"' => {
-                    self.at += 1;
-                    return Some(&self.bytes[start..self.at - 1]);
-                }
-                b'\\' => self.at += escape_bytes(&self.bytes[self.at..])?,
-                _ => return None,
-            }
-        }
+        let bytes: &'a [u8] = self.bytes;
+        let rest = bytes.get(self.at..)?;
+        let end = string_end(rest)?;
+        self.at += end + 1;
+        Some(&rest[..end])
     }
 
     /// A key: a string without escapes.
@@ -174,6 +219,20 @@ impl<'a> Cursor<'a> {
                 _ => return None,
             }
         }
+    }
+
+    /// Any value that says nothing.
+    fn skip(&mut self) -> Option<()> {
+        let value = self.value(DEPTH_MAX)?;
+        if let Some(free) = &mut self.free {
+            let span = self.at - value.len()..self.at;
+            match value[0] {
+                b'"' => free.push((span.start + 1..span.end - 1, Hole::String)),
+                b'-' | b'0'..=b'9' => free.push((span, Hole::Number)),
+                _ => {}
+            }
+        }
+        Some(())
     }
 
     /// Any value, as it stands.
@@ -270,7 +329,7 @@ impl<'a> Cursor<'a> {
                 b"delta" => delta = cursor.delta()?,
                 b"message" => message = cursor.delta()?,
                 b"finish_reason" => is_finished = cursor.value(DEPTH_MAX)? != b"null",
-                _ => drop(cursor.value(DEPTH_MAX)?),
+                _ => cursor.skip()?,
             }
             Some(())
         })?;
@@ -297,7 +356,7 @@ impl<'a> Cursor<'a> {
                     b"null" | b"[]" => {}
                     _ => return None,
                 },
-                _ => drop(cursor.value(DEPTH_MAX)?),
+                _ => cursor.skip()?,
             }
             Some(())
         })?;

@@ -7,6 +7,7 @@ use super::pace::{Claim, Stop};
 use super::plan::{CoreOutput, CorePlan};
 use super::slots::{Slot, Slots};
 use crate::base::{Ns, limits, now};
+use crate::endpoint::EventReader;
 use crate::runtime::{self, Driver, Reactor, ReactorOptions, ThreadCpu, Token, thread_cpu};
 use crate::stats::summary::CoreReport;
 use crate::stats::{CoreRecorder, Record};
@@ -52,6 +53,8 @@ pub(super) struct Core {
     pub(super) plan: CorePlan,
     pub(super) reactor: Reactor,
     pub(super) recorder: CoreRecorder,
+    /// Of all streams of the core: their events are alike.
+    pub(super) reader: EventReader,
     pub(super) report: CoreReport,
     pub(super) lines: Vec<Line>,
     pub(super) idle: Vec<Vec<Token>>,
@@ -134,11 +137,12 @@ impl Core {
             ..CoreReport::default()
         };
         let idle = vec![Vec::new(); plan.targets.len()];
-        let check_stamps = plan.check_stamps;
+        let (check_stamps, reader) = (plan.check_stamps, EventReader::new(plan.api));
         let core = Core {
             plan,
             reactor,
             recorder: CoreRecorder::new(check_stamps),
+            reader,
             report,
             lines: Vec::new(),
             idle,

@@ -17,7 +17,6 @@ pub(super) struct Flight {
     pub slot: Slot,
     payload: Arc<[u8]>,
     api: Api,
-    reader: EventReader,
     streaming: bool,
     raw: bool,
     sse: sse::Decoder,
@@ -42,7 +41,6 @@ impl Flight {
             slot,
             payload,
             api: plan.api,
-            reader: EventReader::new(plan.api),
             streaming: plan.streaming,
             raw: plan.raw,
             sse: sse::Decoder::new(),
@@ -93,11 +91,11 @@ impl Flight {
         &self.payload
     }
 
-    /// A piece of the response, of a read at `at`.
-    pub fn on_piece(&mut self, piece: Piece<'_>, at: Ns) {
+    /// A piece of the response, of a read at `at`; `reader` is the core's.
+    pub fn on_piece(&mut self, piece: Piece<'_>, at: Ns, reader: &mut EventReader) {
         match piece {
             Piece::Head(head) => self.on_head(head, at),
-            Piece::Body(bytes) => self.on_body(bytes, at),
+            Piece::Body(bytes) => self.on_body(bytes, at, reader),
         }
     }
 
@@ -141,7 +139,7 @@ impl Flight {
         self.is_success() && self.content_type == ContentType::EventStream
     }
 
-    fn on_body(&mut self, bytes: &[u8], at: Ns) {
+    fn on_body(&mut self, bytes: &[u8], at: Ns, reader: &mut EventReader) {
         if bytes.is_empty() {
             return;
         }
@@ -170,7 +168,7 @@ impl Flight {
             if self.done_at.is_some() {
                 return;
             }
-            let part = self.reader.read(event.name, event.data);
+            let part = reader.read(event.name, event.data);
             if let Some(stamps) = &mut self.stamps
                 && part.has_content()
                 && let Some((_, actual)) = stamp::find(event.data)

@@ -360,7 +360,9 @@ impl Core {
         };
         flight.begin_read();
         let before = flight.record.received_bytes;
-        let fed = conn.receive(bytes, &mut |piece| flight.on_piece(piece, chunk.at));
+        let fed = conn.receive(bytes, &mut |piece| {
+            flight.on_piece(piece, chunk.at, &mut self.reader);
+        });
         flight.record.reads_count += u32::from(flight.record.received_bytes > before);
         let events = flight.events_in_read();
         if let Some(errors) = &mut self.recorder.stamp_errors {

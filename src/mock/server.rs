@@ -114,6 +114,9 @@ fn listen(address: SocketAddr) -> std::io::Result<(OwnedFd, SocketAddr)> {
     socket.set_reuse_address(true)?;
     socket.set_reuse_port(true)?;
     socket.set_nonblocking(true)?;
+    // Some machines' default paces what is sent: it would leave after the time of its stamp. This
+    // one does not, and every kernel has it.
+    let _ = rustix::net::sockopt::set_tcp_congestion(&socket, "reno");
     socket.bind(&address.into())?;
     socket.listen(4096)?;
     let bound = socket.local_addr()?.as_socket().unwrap_or(address);

@@ -14,6 +14,9 @@ const BUFFERS_COUNT: u16 = 4096;
 const BUFFERS_STEP: u16 = 512;
 /// Bytes of a buffer: a few events, and every head that is usual.
 const BUFFER_BYTES: usize = 4096;
+/// From one buffer to the next: a cache line more, or the fronts of all buffers, which is all that
+/// most reads fill, would share a few sets of the cache.
+const BUFFER_STRIDE: usize = BUFFER_BYTES + 64;
 /// Submission entries: one per re-armed connection between two enters.
 const ENTRIES: u32 = 1024;
 /// Completion entries: one per read between two reaps.
@@ -102,7 +105,7 @@ impl Ring {
             .map_err(|error| format!("io_uring with DEFER_TASKRUN: {error}"))?;
         let len = usize::from(BUFFERS_COUNT) * size_of::<types::BufRingEntry>();
         let map = |len| Map::new(len).map_err(|error| format!("buffer memory: {error}"));
-        let (entries, memory) = (map(len)?, map(usize::from(BUFFERS_COUNT) * BUFFER_BYTES)?);
+        let (entries, memory) = (map(len)?, map(usize::from(BUFFERS_COUNT) * BUFFER_STRIDE)?);
         // SAFETY: the mapping is page aligned, of the right size, and lives as long as the ring.
         unsafe {
             ring.submitter()
@@ -148,7 +151,7 @@ impl Ring {
         // after the tail has passed it; `buffer` < BUFFERS_COUNT keeps the address in `memory`.
         unsafe {
             let entry = &mut *self.entries.at.cast::<types::BufRingEntry>().add(slot);
-            entry.set_addr(self.memory.at.add(usize::from(buffer) * BUFFER_BYTES) as u64);
+            entry.set_addr(self.memory.at.add(usize::from(buffer) * BUFFER_STRIDE) as u64);
             entry.set_len(BUFFER_BYTES as u32);
             entry.set_bid(buffer);
         }
@@ -226,7 +229,7 @@ impl Ring {
             let at = self
                 .memory
                 .at
-                .add(usize::from(buffer) * BUFFER_BYTES + offset);
+                .add(usize::from(buffer) * BUFFER_STRIDE + offset);
             std::slice::from_raw_parts(at, len)
         }
     }
@@ -249,7 +252,7 @@ fn parse(header: &libc::msghdr, memory: *const u8, entry: &cqueue::Entry) -> Rea
     };
     // SAFETY: the kernel filled `len` <= BUFFER_BYTES bytes of this buffer, which is ours now.
     let bytes =
-        unsafe { std::slice::from_raw_parts(memory.add(usize::from(buffer) * BUFFER_BYTES), len) };
+        unsafe { std::slice::from_raw_parts(memory.add(usize::from(buffer) * BUFFER_STRIDE), len) };
     if let Ok(out) = types::RecvMsgOut::parse(bytes, header) {
         let payload = out.payload_data();
         read.offset = payload.as_ptr() as usize - bytes.as_ptr() as usize;

@@ -10,7 +10,6 @@ use tokenring::stats::{Histogram, StampErrors};
 /// One stream: its decoder, and what a run keeps of it.
 pub struct Stream {
     decoder: Decoder,
-    reader: EventReader,
     times: Vec<Ns>,
     text: Vec<u8>,
     last_error: Option<u64>,
@@ -20,7 +19,6 @@ impl Stream {
     pub fn new() -> Stream {
         Stream {
             decoder: Decoder::new(),
-            reader: EventReader::new(Api::Chat),
             times: Vec::new(),
             text: Vec::new(),
             last_error: None,
@@ -39,14 +37,13 @@ impl Stream {
     pub fn take(&mut self, bytes: &[u8], at: Ns, account: &mut Account) {
         let Stream {
             decoder,
-            reader,
             times,
             text,
             last_error,
         } = self;
         let fed = decoder.feed(bytes, &mut |event: Event<'_>| {
             account.events += 1;
-            let part = reader.read(event.name, event.data);
+            let part = account.reader.read(event.name, event.data);
             let Some(answer) = &part.answer else { return };
             if let Some((_, sent)) = stamp::find(event.data) {
                 let error = at.saturating_since(stamp::lift(sent, at)).0;
@@ -63,6 +60,7 @@ impl Stream {
 /// What all streams together have seen.
 pub struct Account {
     events: u64,
+    reader: EventReader,
     errors: StampErrors,
     start: Ns,
     user_ns: u64,
@@ -75,6 +73,7 @@ impl Account {
         let (user_ns, system_ns) = cpu();
         Account {
             events: 0,
+            reader: EventReader::new(Api::Chat),
             errors: StampErrors::default(),
             start: now(),
             user_ns,
