@@ -89,6 +89,10 @@ fn verdict_line(summary: &Summary) -> String {
         1 => "; 1 request failed".to_string(),
         count => format!("; {count} requests failed"),
     };
+    let means = match summary.metrics.is_empty() && summary.errors.is_empty() {
+        true => "nothing was measured",
+        false => means,
+    };
     format!("Verdict: {} ({means}{failed})", verdict.name())
 }
 

@@ -298,17 +298,13 @@ impl Reactor {
         let limit = deadline.map_or(WAIT_MAX, |due| due.saturating_since(at).min(WAIT_MAX));
         match &mut self.ring {
             Some(ring) => {
-                ring.publish();
+                ring.lend();
                 let busy = !self.inbox.is_empty() || self.inbox.expected_count() > 0;
                 let limit = if busy { limit.min(WAIT_TASKS) } else { limit };
                 let most = ring.wait(limit, if busy { Ns::ZERO } else { self.batch })?;
                 self.reads.clear();
                 self.next_read = 0;
-                ring.reap(&mut self.reads);
-                let ran_out = self.reads.iter().any(|read| read.errno == libc::ENOBUFS);
-                if ran_out {
-                    ring.add_buffers();
-                }
+                let ran_out = ring.reap(&mut self.reads);
                 self.backlog = ran_out || self.reads.len() >= most;
                 if busy {
                     // A turn for monoio. Not a self-waking yield: 0.2.4 puts such a task at the

@@ -9,9 +9,9 @@ use std::sync::atomic::{AtomicU16, Ordering};
 
 /// Provided buffers at most: what may arrive between two reaps; a power of two.
 const BUFFERS_COUNT: u16 = 4096;
-/// Buffers in use at first, and how many join when the kernel has run out: they are used in turn,
-/// so that few of them stay in the cache.
-const BUFFERS_STEP: u16 = 512;
+/// Buffers that the kernel holds at least. It uses them in turn, so that all that it holds pass
+/// through the cache.
+const BUFFERS_LENT_MIN: usize = 256;
 /// Bytes of a buffer: a few events, and every head that is usual.
 const BUFFER_BYTES: usize = 4096;
 /// From one buffer to the next: a cache line more, or the fronts of all buffers, which is all that
@@ -87,8 +87,10 @@ pub(super) struct Ring {
     entries: Map,
     memory: Map,
     tail: u16,
-    /// Buffers in use.
-    in_use: u16,
+    /// Buffers that the kernel does not hold; the last used comes first.
+    spare: Vec<u16>,
+    /// Buffers that it may hold: more after a burst, down again by and by.
+    lent_max: usize,
     header: Box<libc::msghdr>,
     min_wait: bool,
 }
@@ -121,22 +123,13 @@ impl Ring {
             entries,
             memory,
             tail: 0,
-            in_use: 0,
+            spare: (0..BUFFERS_COUNT).collect(),
+            lent_max: BUFFERS_LENT_MIN,
             header,
             min_wait,
         };
-        ring.add_buffers();
-        ring.publish();
+        ring.lend();
         Ok(ring)
-    }
-
-    /// Puts more buffers into use, as far as there are more.
-    pub fn add_buffers(&mut self) {
-        let end = (self.in_use + BUFFERS_STEP).min(BUFFERS_COUNT);
-        for buffer in self.in_use..end {
-            self.give_back(buffer);
-        }
-        self.in_use = end;
     }
 
     /// True when the kernel can wait for a batch with a lower bound (6.12).
@@ -144,22 +137,29 @@ impl Ring {
         self.min_wait
     }
 
-    /// Hands a buffer to the kernel at the next [`Ring::publish`].
+    /// Takes a buffer back whose bytes have been read.
     pub fn give_back(&mut self, buffer: u16) {
-        let slot = usize::from(self.tail & (BUFFERS_COUNT - 1));
-        // SAFETY: slot < BUFFERS_COUNT entries of the mapping; the kernel reads an entry only
-        // after the tail has passed it; `buffer` < BUFFERS_COUNT keeps the address in `memory`.
-        unsafe {
-            let entry = &mut *self.entries.at.cast::<types::BufRingEntry>().add(slot);
-            entry.set_addr(self.memory.at.add(usize::from(buffer) * BUFFER_STRIDE) as u64);
-            entry.set_len(BUFFER_BYTES as u32);
-            entry.set_bid(buffer);
-        }
-        self.tail = self.tail.wrapping_add(1);
+        self.spare.push(buffer);
     }
 
-    /// Shows the kernel the buffers given back.
-    pub fn publish(&mut self) {
+    /// Hands the kernel the buffers that it may hold; those not given back count as held.
+    pub fn lend(&mut self) {
+        let spare_min = usize::from(BUFFERS_COUNT) - self.lent_max;
+        while self.spare.len() > spare_min
+            && let Some(buffer) = self.spare.pop()
+        {
+            let slot = usize::from(self.tail & (BUFFERS_COUNT - 1));
+            // SAFETY: slot < BUFFERS_COUNT entries of the mapping; the kernel reads an entry only
+            // after the tail has passed it; `buffer` < BUFFERS_COUNT keeps the address in `memory`.
+            unsafe {
+                let entry = &mut *self.entries.at.cast::<types::BufRingEntry>().add(slot);
+                let at = self.memory.at.add(usize::from(buffer) * BUFFER_STRIDE);
+                entry.set_addr(at as u64);
+                entry.set_len(BUFFER_BYTES as u32);
+                entry.set_bid(buffer);
+            }
+            self.tail = self.tail.wrapping_add(1);
+        }
         // SAFETY: the tail lies in the first entry of our mapping and is a u16 that both sides
         // access atomically.
         unsafe {
@@ -209,12 +209,22 @@ impl Ring {
         }
     }
 
-    /// Moves the completions into `reads`, in order.
-    pub fn reap(&mut self, reads: &mut Vec<Read>) {
+    /// Moves the completions into `reads`, in order; true when the kernel ran out of buffers.
+    pub fn reap(&mut self, reads: &mut Vec<Read>) -> bool {
         let (header, memory) = (&*self.header, self.memory.at);
+        let mut ran_out = false;
         for entry in self.ring.completion() {
-            reads.push(parse(header, memory, &entry));
+            let read = parse(header, memory, &entry);
+            ran_out |= read.errno == libc::ENOBUFS;
+            reads.push(read);
         }
+        let needed = if ran_out {
+            usize::from(BUFFERS_COUNT)
+        } else {
+            (2 * reads.len()).max(self.lent_max - self.lent_max / 16)
+        };
+        self.lent_max = needed.clamp(BUFFERS_LENT_MIN, usize::from(BUFFERS_COUNT));
+        ran_out
     }
 
     /// The bytes of a read.
