@@ -14,6 +14,9 @@ use std::rc::Rc;
 const WAIT_MAX: Ns = Ns(20_000_000);
 /// Longest wait in the private ring while a task of monoio has something to finish.
 const WAIT_TASKS: Ns = Ns(200_000);
+/// Reads to wait for in a batch, by how far apart they have come: about as many again come while
+/// these are taken in. What more reads touch is more than the cache holds, and each costs more.
+const BATCH_READS: u64 = 10;
 /// Bytes of one receive on the readiness path.
 const SCRATCH_BYTES: usize = 64 * 1024;
 
@@ -116,6 +119,8 @@ pub struct Reactor {
     looked_before: Ns,
     /// The last look may have left something behind.
     backlog: bool,
+    /// How far apart reads have come of late.
+    read_gap: Ns,
     stamps: bool,
 }
 
@@ -156,6 +161,7 @@ impl Reactor {
             looked: now(),
             looked_before: now(),
             backlog: false,
+            read_gap: WAIT_MAX,
             stamps,
         })
     }
@@ -301,7 +307,11 @@ impl Reactor {
                 ring.lend();
                 let busy = !self.inbox.is_empty() || self.inbox.expected_count() > 0;
                 let limit = if busy { limit.min(WAIT_TASKS) } else { limit };
-                let most = ring.wait(limit, if busy { Ns::ZERO } else { self.batch })?;
+                let batch = match busy {
+                    true => Ns::ZERO,
+                    false => self.batch.min(Ns(self.read_gap.0 * BATCH_READS)),
+                };
+                let most = ring.wait(limit, batch)?;
                 self.reads.clear();
                 self.next_read = 0;
                 let ran_out = ring.reap(&mut self.reads);
@@ -326,7 +336,9 @@ impl Reactor {
                 }
             }
         }
-        self.looked = now();
+        let since = std::mem::replace(&mut self.looked, now());
+        let gap = self.looked.saturating_since(since).0 / (self.reads.len() as u64).max(1);
+        self.read_gap = Ns((self.read_gap.0 * 7 + gap) / 8);
         Ok(())
     }
 
