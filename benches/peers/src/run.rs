@@ -83,6 +83,7 @@ impl Stage {
             .arg(&dir)
             .args(extra)
             .stdout(Stdio::null())
+            .stderr(Stdio::null())
             .status()?;
         ensure!(done.success(), "tokenring ended with {done}");
         let export = read(&dir.join("profile_export_aiperf.json"))?;
@@ -184,8 +185,8 @@ pub struct Compare {
     stage: Stage,
     #[command(flatten)]
     load: Load,
-    /// Rounds; each runs every client once.
-    #[arg(long, default_value_t = 5)]
+    /// Rounds; each runs every client once. Many short ones tell more than few long ones.
+    #[arg(long, default_value_t = 9)]
     pairs: usize,
 }
 
@@ -205,30 +206,45 @@ impl Compare {
         for number in 1..=self.pairs {
             println!("round {number} of {}", self.pairs);
             heading();
-            rounds.push(self.round()?);
+            rounds.push(self.round(number)?);
         }
         self.judge(&rounds)
     }
 
-    fn round(&self) -> anyhow::Result<Round> {
-        // A mock per client: none inherits another's memory or connections.
-        let mock = || self.stage.mock(&self.load, &[]);
-        let running = mock()?;
-        let (batched, export) = self.stage.tokenring(&self.load, &[])?;
-        row("tokenring", &batched);
-        drop(running);
-        let running = mock()?;
-        let reqwest = self.stage.peer("reqwest", &self.load)?;
-        row("tokio, reqwest", &reqwest);
-        drop(running);
-        let running = mock()?;
-        let epoll = self.stage.peer("epoll", &self.load)?;
-        row("bare epoll loop", &epoll);
-        drop(running);
-        let running = mock()?;
-        let (unbatched, _) = self.stage.tokenring(&self.load, &["--no-batching"])?;
-        row("tokenring, not batched", &unbatched);
-        drop(running);
+    /// Runs every client once; every second round goes backwards, so that a machine that becomes
+    /// faster or slower favours nobody.
+    fn round(&self, number: usize) -> anyhow::Result<Round> {
+        const NAMES: [&str; 4] = [
+            "tokenring",
+            "bare epoll loop",
+            "tokenring, not batched",
+            "tokio, reqwest",
+        ];
+        let mut order = [0, 1, 2, 3];
+        if number.is_multiple_of(2) {
+            order.reverse();
+        }
+        let (mut all, mut export) = ([const { None }; 4], Value::Null);
+        for index in order {
+            // A mock per client: none inherits another's memory or connections.
+            let running = self.stage.mock(&self.load, &[])?;
+            let measured = match index {
+                0 => {
+                    let measured;
+                    (measured, export) = self.stage.tokenring(&self.load, &[])?;
+                    measured
+                }
+                1 => self.stage.peer("epoll", &self.load)?,
+                2 => self.stage.tokenring(&self.load, &["--no-batching"])?.0,
+                _ => self.stage.peer("reqwest", &self.load)?,
+            };
+            drop(running);
+            row(NAMES[index], &measured);
+            all[index] = Some(measured);
+        }
+        let [Some(batched), Some(epoll), Some(unbatched), Some(reqwest)] = all else {
+            anyhow::bail!("a client did not run");
+        };
         let client = &export["client"];
         let record_ns = client["record_thread_cpu_ns"].as_f64().unwrap_or(f64::NAN);
         Ok(Round {
