@@ -26,12 +26,23 @@ pub(super) struct Flight {
     /// When `[DONE]` came: the end of what counts.
     done_at: Option<Ns>,
     finish_seen: bool,
-    events_in_read: u32,
+    in_read: InRead,
     /// The mock's stamps of the last read's content events; see [`CorePlan::check_stamps`].
     ///
     /// [`CorePlan::check_stamps`]: super::CorePlan::check_stamps
     stamps: Option<Vec<Ns>>,
     stamp_error: Option<u64>,
+}
+
+/// The events of one read.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct InRead {
+    /// Of any kind.
+    pub events: u32,
+    /// With content: those whose times count.
+    pub content: u32,
+    /// The last event has content.
+    pub ends_with_content: bool,
 }
 
 impl Flight {
@@ -49,7 +60,7 @@ impl Flight {
             content_type: ContentType::None,
             done_at: None,
             finish_seen: false,
-            events_in_read: 0,
+            in_read: InRead::default(),
             stamps: plan.check_stamps.then(Vec::new),
             stamp_error: None,
         }
@@ -72,7 +83,7 @@ impl Flight {
     pub fn touch(&self) -> u64 {
         let record = &self.record;
         let early = record.first_byte.map_or(0, |at| at.0) ^ record.received_bytes;
-        let counts = record.events_count ^ self.events_in_read;
+        let counts = record.events_count ^ self.in_read.events;
         let room = record.buffers.content_times.len() ^ record.buffers.answer.len();
         let own = u64::from(self.sse.is_pending()) ^ u64::from(self.finish_seen);
         early ^ u64::from(counts) ^ room as u64 ^ own
@@ -99,14 +110,20 @@ impl Flight {
         }
     }
 
-    /// A read begins: counts events per read.
+    /// A read begins.
     pub fn begin_read(&mut self) {
-        self.events_in_read = 0;
+        self.in_read = InRead::default();
     }
 
-    /// Events that the last read brought.
-    pub fn events_in_read(&self) -> u32 {
-        self.events_in_read
+    /// What the last read brought.
+    pub fn in_read(&self) -> InRead {
+        self.in_read
+    }
+
+    /// True when the last read ended with a content event, if it ended in the body at all: the time
+    /// of the read's last segment is that event's own.
+    pub fn ends_with_content(&self) -> bool {
+        self.in_read.ends_with_content && !self.sse.is_pending()
     }
 
     /// Tells the errors of the last read's events against their stamps.
@@ -159,7 +176,8 @@ impl Flight {
         self.record.streamed = true;
         let mut sse = std::mem::take(&mut self.sse);
         let result = sse.feed(bytes, &mut |event: sse::Event<'_>| {
-            self.events_in_read += 1;
+            self.in_read.events += 1;
+            self.in_read.ends_with_content = false;
             if self.raw {
                 self.record.buffers.raw.extend_from_slice(event.data);
                 let end = self.record.buffers.raw.len();
@@ -174,6 +192,10 @@ impl Flight {
                 && let Some((_, actual)) = stamp::find(event.data)
             {
                 stamps.push(actual);
+            }
+            if part.has_content() {
+                self.in_read.content += 1;
+                self.in_read.ends_with_content = true;
             }
             self.on_part(&part, at);
         });
@@ -358,5 +380,55 @@ impl Flight {
             }
         }
         self.body = body;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn streaming() -> Flight {
+        let record = Record {
+            status: Some(200),
+            ..Record::default()
+        };
+        Flight {
+            record,
+            slot: Slot::default(),
+            payload: Arc::from([]),
+            api: Api::Chat,
+            streaming: true,
+            raw: false,
+            sse: sse::Decoder::new(),
+            body: Vec::new(),
+            reason: String::new(),
+            content_type: ContentType::EventStream,
+            done_at: None,
+            finish_seen: false,
+            in_read: InRead::default(),
+            stamps: None,
+            stamp_error: None,
+        }
+    }
+
+    #[test]
+    fn only_a_read_that_ends_with_a_content_event_has_that_events_time() {
+        const ROLE: &str = "data: {\"choices\":[{\"delta\":{\"content\":\"\"}}]}\n\n";
+        const TEXT: &str = "data: {\"choices\":[{\"delta\":{\"content\":\"a\"}}]}\n\n";
+        for (read, content, ends_right) in [
+            (TEXT.to_string(), 1, true),
+            ([ROLE, TEXT].concat(), 1, true),
+            ([TEXT, ROLE].concat(), 1, false),
+            ([TEXT, TEXT, "data: [DONE]\n\n"].concat(), 2, false),
+            ([TEXT, TEXT, "data: {\"cho"].concat(), 2, false),
+            (TEXT.trim_end().to_string(), 0, false),
+        ] {
+            let mut flight = streaming();
+            let mut reader = EventReader::new(Api::Chat);
+            flight.begin_read();
+            flight.on_piece(Piece::Body(read.as_bytes()), Ns(1), &mut reader);
+            assert_eq!(flight.in_read().content, content, "{read}");
+            assert_eq!(flight.ends_with_content(), ends_right, "{read}");
+        }
     }
 }

@@ -364,14 +364,14 @@ impl Core {
             flight.on_piece(piece, chunk.at, &mut self.reader);
         });
         flight.record.reads_count += u32::from(flight.record.received_bytes > before);
-        let events = flight.events_in_read();
+        let in_read = flight.in_read();
         if let Some(errors) = &mut self.recorder.stamp_errors {
             flight.tell_stamps(chunk.at, errors);
         }
         // A stamp is that of the read's last segment: with one event it is that event's own.
         // With several, they came in one segment unless a read has joined two since the last look.
         let mut joined = false;
-        if events > 1 {
+        if in_read.events > 1 {
             let segments = self.reactor.segments_in(token).unwrap_or(u32::MAX);
             let excess = segments.saturating_sub(line.reads_count);
             joined = excess > line.segments_excess;
@@ -380,11 +380,16 @@ impl Core {
                 line.segments_excess = excess;
             }
         }
-        let error = event_error(chunk, joined, last_at);
         let lag = chunk
             .stamped
             .then(|| chunk.seen.saturating_since(chunk.at).0);
-        self.recorder.read(lag, error, u64::from(events));
+        self.recorder.read(lag, u64::from(in_read.events));
+        let error = event_error(chunk, joined, last_at);
+        let ends_right = chunk.stamped && flight.ends_with_content() && conn.ends_in_body();
+        let rightly = u32::from(joined && ends_right);
+        self.recorder
+            .times(error, u64::from(in_read.content - rightly));
+        self.recorder.times(STAMP_ERROR_NS, u64::from(rightly));
         match fed {
             Ok(fed) if fed.done => {
                 let clean = fed.used == chunk.len();

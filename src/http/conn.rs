@@ -142,6 +142,11 @@ impl Conn {
         self.decoder.started()
     }
 
+    /// True when the bytes received end with bytes of the body; of TLS it is not known.
+    pub fn ends_in_body(&self) -> bool {
+        self.tls.is_none() && self.decoder.ends_in_body()
+    }
+
     /// True when the connection may carry another request.
     pub fn keeps_alive(&self) -> bool {
         self.decoder.keeps_alive()

@@ -197,6 +197,9 @@ impl Ring {
         if batch_us > 0 && self.min_wait {
             args = args.min_wait_usec(batch_us);
             want = WANT;
+        } else if limit == Ns::ZERO {
+            // No wait at all: all that is there may come.
+            want = WANT;
         }
         match self.ring.submitter().submit_with_args(want, &args) {
             Ok(_) => Ok(want.max(WORK_PER_ENTER)),

@@ -11,7 +11,7 @@ pub struct CoreRecorder {
     pub send_lag: Histogram,
     /// Slot minus due.
     pub slot_wait: Histogram,
-    /// Bound on the error of event times.
+    /// Bound on the error of the time of each content event.
     pub event_time_error: Histogram,
     /// Reads with body bytes.
     pub reads: u64,
@@ -66,16 +66,21 @@ impl CoreRecorder {
         }
     }
 
-    /// Notes a read; `lag_ns` when the kernel stamped it, `error_ns` bounds its event times.
+    /// Notes a read; `lag_ns` when the kernel stamped it.
     #[inline]
-    pub fn read(&mut self, lag_ns: Option<u64>, error_ns: u64, events: u64) {
+    pub fn read(&mut self, lag_ns: Option<u64>, events: u64) {
         self.reads += 1;
         self.events += events;
         if let Some(lag) = lag_ns {
             self.reads_stamped += 1;
             self.receive_lag.record(lag);
         }
-        // Nearly all reads have the same bound, the stamp's own: they are counted, and written
+    }
+
+    /// Notes `events` whose times are off by at most `error_ns`.
+    #[inline]
+    pub fn times(&mut self, error_ns: u64, events: u64) {
+        // Nearly all events have the same bound, the stamp's own: they are counted, and written
         // down together.
         if error_ns != self.same_errors.0 {
             self.close();
@@ -84,7 +89,7 @@ impl CoreRecorder {
         self.same_errors.1 += events;
     }
 
-    /// Writes down what [`CoreRecorder::read`] has held back; the core is done.
+    /// Writes down what [`CoreRecorder::times`] has held back; the core is done.
     pub fn close(&mut self) {
         let (error_ns, events) = self.same_errors;
         self.event_time_error.record_n(error_ns, events);

@@ -38,6 +38,14 @@ pub(super) struct Chunked {
 }
 
 impl Chunked {
+    /// True when no framing of what comes next has been taken.
+    pub fn ends_in_body(&self) -> bool {
+        matches!(
+            self.at,
+            At::SizeStart | At::Data | At::DataEnd | At::DataEndLf
+        )
+    }
+
     /// Takes framing and data; returns bytes taken and whether the body is at its end.
     pub fn feed(
         &mut self,

@@ -102,6 +102,15 @@ impl ResponseDecoder {
         self.started
     }
 
+    /// True when the bytes taken end with bytes of the body, or with the end of their chunk.
+    pub fn ends_in_body(&self) -> bool {
+        match &self.state {
+            State::Head | State::Done => false,
+            State::Length(_) | State::ToEnd => true,
+            State::Chunked(chunked) => chunked.ends_in_body(),
+        }
+    }
+
     /// True when the connection may carry another response after this one.
     pub fn keeps_alive(&self) -> bool {
         self.state == State::Done && self.head.keeps_alive
