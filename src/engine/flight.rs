@@ -27,11 +27,15 @@ pub(super) struct Flight {
     done_at: Option<Ns>,
     finish_seen: bool,
     in_read: InRead,
-    /// The mock's stamps of the last read's content events; see [`CorePlan::check_stamps`].
-    ///
-    /// [`CorePlan::check_stamps`]: super::CorePlan::check_stamps
-    stamps: Option<Vec<Ns>>,
+    /// By how much the last event was later than the mock's stamp in it.
     stamp_error: Option<u64>,
+}
+
+/// What all flights of a core use.
+pub(super) struct Shared<'a> {
+    pub reader: &'a mut EventReader,
+    /// Where errors against the mock's stamps go, when they are asked for.
+    pub stamp_errors: &'a mut Option<Box<StampErrors>>,
 }
 
 /// The events of one read.
@@ -61,7 +65,6 @@ impl Flight {
             done_at: None,
             finish_seen: false,
             in_read: InRead::default(),
-            stamps: plan.check_stamps.then(Vec::new),
             stamp_error: None,
         }
     }
@@ -102,11 +105,11 @@ impl Flight {
         &self.payload
     }
 
-    /// A piece of the response, of a read at `at`; `reader` is the core's.
-    pub fn on_piece(&mut self, piece: Piece<'_>, at: Ns, reader: &mut EventReader) {
+    /// A piece of the response, of a read at `at`.
+    pub fn on_piece(&mut self, piece: Piece<'_>, at: Ns, shared: &mut Shared<'_>) {
         match piece {
             Piece::Head(head) => self.on_head(head, at),
-            Piece::Body(bytes) => self.on_body(bytes, at, reader),
+            Piece::Body(bytes) => self.on_body(bytes, at, shared),
         }
     }
 
@@ -124,15 +127,6 @@ impl Flight {
     /// of the read's last segment is that event's own.
     pub fn ends_with_content(&self) -> bool {
         self.in_read.ends_with_content && !self.sse.is_pending()
-    }
-
-    /// Tells the errors of the last read's events against their stamps.
-    pub fn tell_stamps(&mut self, at: Ns, errors: &mut StampErrors) {
-        for actual in self.stamps.iter_mut().flat_map(|stamps| stamps.drain(..)) {
-            let error = at.saturating_since(stamp::lift(actual, at)).0;
-            errors.note(error, self.stamp_error);
-            self.stamp_error = Some(error);
-        }
     }
 
     fn on_head(&mut self, head: &Head, at: Ns) {
@@ -156,7 +150,7 @@ impl Flight {
         self.is_success() && self.content_type == ContentType::EventStream
     }
 
-    fn on_body(&mut self, bytes: &[u8], at: Ns, reader: &mut EventReader) {
+    fn on_body(&mut self, bytes: &[u8], at: Ns, shared: &mut Shared<'_>) {
         if bytes.is_empty() {
             return;
         }
@@ -186,16 +180,17 @@ impl Flight {
             if self.done_at.is_some() {
                 return;
             }
-            let part = reader.read(event.name, event.data);
-            if let Some(stamps) = &mut self.stamps
-                && part.has_content()
-                && let Some((_, actual)) = stamp::find(event.data)
-            {
-                stamps.push(actual);
-            }
+            let part = shared.reader.read(event.name, event.data);
             if part.has_content() {
                 self.in_read.content += 1;
                 self.in_read.ends_with_content = true;
+                if let Some(errors) = shared.stamp_errors
+                    && let Some((_, actual)) = stamp::find(event.data)
+                {
+                    let error = at.saturating_since(stamp::lift(actual, at)).0;
+                    errors.note(error, self.stamp_error);
+                    self.stamp_error = Some(error);
+                }
             }
             self.on_part(&part, at);
         });
@@ -406,7 +401,6 @@ mod tests {
             done_at: None,
             finish_seen: false,
             in_read: InRead::default(),
-            stamps: None,
             stamp_error: None,
         }
     }
@@ -424,9 +418,12 @@ mod tests {
             (TEXT.trim_end().to_string(), 0, false),
         ] {
             let mut flight = streaming();
-            let mut reader = EventReader::new(Api::Chat);
+            let mut shared = Shared {
+                reader: &mut EventReader::new(Api::Chat),
+                stamp_errors: &mut None,
+            };
             flight.begin_read();
-            flight.on_piece(Piece::Body(read.as_bytes()), Ns(1), &mut reader);
+            flight.on_piece(Piece::Body(read.as_bytes()), Ns(1), &mut shared);
             assert_eq!(flight.in_read().content, content, "{read}");
             assert_eq!(flight.ends_with_content(), ends_right, "{read}");
         }

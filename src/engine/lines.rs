@@ -1,7 +1,7 @@
 //! A core's connections: connect, send, take in, close; and the deadlines on them.
 
 use super::core::Core;
-use super::flight::Flight;
+use super::flight::{Flight, Shared};
 use super::slots::Slot;
 use crate::base::{Ns, Rng, limits, now, rng::Stream};
 use crate::http::{Conn, ConnError, Secured};
@@ -360,14 +360,15 @@ impl Core {
         };
         flight.begin_read();
         let before = flight.record.received_bytes;
+        let mut shared = Shared {
+            reader: &mut self.reader,
+            stamp_errors: &mut self.recorder.stamp_errors,
+        };
         let fed = conn.receive(bytes, &mut |piece| {
-            flight.on_piece(piece, chunk.at, &mut self.reader);
+            flight.on_piece(piece, chunk.at, &mut shared);
         });
         flight.record.reads_count += u32::from(flight.record.received_bytes > before);
         let in_read = flight.in_read();
-        if let Some(errors) = &mut self.recorder.stamp_errors {
-            flight.tell_stamps(chunk.at, errors);
-        }
         // A stamp is that of the read's last segment: with one event it is that event's own.
         // With several, they came in one segment unless a read has joined two since the last look.
         let mut joined = false;
