@@ -160,7 +160,13 @@ const FLAGS: &[Flag] = &[
 /// Flags whose comma list means a sweep with AIPerf.
 const SWEEPS: &[&str] = &["concurrency", "request-rate", "isl", "osl", "request-count"];
 
-const EXAMPLES: &str = "\
+const AFTER_HELP: &str = "\
+A switch is taken back by --no- before its name, as in --no-streaming. The later of two words wins,
+and both win over --config.
+
+Exit codes: 0 good, 2 bad usage, 3 nobody answers, 5 INVALID (--allow-invalid makes it 0), 6 partial
+results, 130 and 143 stopped by a signal, 1 anything else.
+
 Examples:
   tokenring profile --demo --streaming --concurrency 16
   tokenring profile -m NAME -u HOST:8000 --streaming --request-rate 5 --benchmark-duration 60";
@@ -169,7 +175,7 @@ Examples:
 pub fn command() -> Command {
     let mut command = Command::new("profile")
         .about("One run: warm-up, measurement, verdict, report, files")
-        .after_help(EXAMPLES)
+        .after_help(AFTER_HELP)
         .arg(
             Arg::new("config")
                 .long("config")

@@ -45,8 +45,8 @@ impl PromptSource {
     }
 
     /// The prompt of entry `index`: `tokens` (at least 1) tokens when encoded again without
-    /// special ones, never more. Of `w` words of one token (8,192 where a tokenizer has as many)
-    /// prompts of one token repeat after `w` entries, of two after `w` squared, and so on. Cost: two
+    /// special ones, never more. Of `w` words of one token (8,192 where a tokenizer has as
+    /// many) prompts of one token repeat after `w` entries, of two after `w` squared. Cost: two
     /// encodings of the text as a rule; the first short prompt looks for those words, some 30 ms.
     pub fn prompt(&self, index: u64, tokens: u32) -> String {
         let wanted = tokens.max(1) as usize;
