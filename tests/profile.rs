@@ -700,3 +700,49 @@ fn a_folder_that_a_run_writes_to_is_left_alone() {
     assert_eq!(first.wait().unwrap().code(), Some(143));
     assert!(path.join("profile_export_aiperf.json").is_file());
 }
+
+#[test]
+fn a_client_that_was_stopped_says_how_far_off_its_times_are() {
+    let mock = Mock::start(&["--ttft-ms", "20", "--itl-ms", "5", "--tokens", "60"]);
+    for fallback in [false, true] {
+        for (stop_ms, streams, requests) in [(30, "2", "8"), (200, "20", "80")] {
+            let dir = tempfile::tempdir().unwrap();
+            let path = dir.path().join("run");
+            let mut child = Command::new(cargo_bin("tokenring"))
+                .args(["profile", "-m", "m", "-u", &mock.url, "--streaming"])
+                .args(["--concurrency", streams, "--request-count", requests])
+                .args(["--isl", "8", "--cores", "1", "--tokenizer", "builtin"])
+                .args(["--check-stamps", "--allow-invalid", "--ui", "none"])
+                .arg("--artifact-dir")
+                .arg(&path)
+                .envs(fallback.then_some(("TOKENRING_NO_URING", "1")))
+                .stdout(Stdio::null())
+                .stderr(Stdio::null())
+                .spawn()
+                .unwrap();
+            let pid = child.id().to_string();
+            let begun = std::time::Instant::now();
+            while child.try_wait().unwrap().is_none() {
+                if begun.elapsed().as_secs() < 3 {
+                    for signal in ["-STOP", "-CONT"] {
+                        let _ = Command::new("kill").args([signal, &pid]).status();
+                        std::thread::sleep(std::time::Duration::from_millis(stop_ms));
+                    }
+                } else {
+                    std::thread::sleep(std::time::Duration::from_millis(50));
+                }
+            }
+            let client = &export(&path)["client"];
+            for quantile in ["p90", "p99", "max"] {
+                let of = |name: &Value| name[quantile].as_f64().unwrap() / 1e6;
+                let claimed = of(&client["event_time_error_ns"]);
+                let actual = of(&client["stamp_error_ns"]["event_time"]);
+                // The mock's own send takes time too.
+                assert!(
+                    claimed + 2.0 >= actual,
+                    "{fallback} {stop_ms} {streams}: {quantile} {claimed} of {actual} ms"
+                );
+            }
+        }
+    }
+}

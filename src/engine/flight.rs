@@ -123,10 +123,9 @@ impl Flight {
         self.in_read
     }
 
-    /// True when the last read ended with a content event, if it ended in the body at all: the time
-    /// of the read's last segment is that event's own.
+    /// True when the body bytes of the last read ended where a content event did.
     pub fn ends_with_content(&self) -> bool {
-        self.in_read.ends_with_content && !self.sse.is_pending()
+        self.in_read.ends_with_content && self.sse.is_at_event_end()
     }
 
     fn on_head(&mut self, head: &Head, at: Ns) {
@@ -415,6 +414,11 @@ mod tests {
             ([TEXT, ROLE].concat(), 1, false),
             ([TEXT, TEXT, "data: [DONE]\n\n"].concat(), 2, false),
             ([TEXT, TEXT, "data: {\"cho"].concat(), 2, false),
+            ([TEXT, ": keep-alive\n\n"].concat(), 1, false),
+            ([TEXT, ":\n"].concat(), 1, false),
+            ([TEXT, "\n"].concat(), 1, false),
+            (TEXT.replace('\n', "\r\n"), 1, true),
+            (TEXT.replace('\n', "\r"), 1, true),
             (TEXT.trim_end().to_string(), 0, false),
         ] {
             let mut flight = streaming();

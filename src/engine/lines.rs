@@ -2,6 +2,7 @@
 
 use super::core::Core;
 use super::flight::{Flight, Shared};
+use super::joins::{Joins, ReadEnd};
 use super::slots::Slot;
 use crate::base::{Ns, Rng, limits, now, rng::Stream};
 use crate::http::{Conn, ConnError, Secured};
@@ -10,8 +11,6 @@ use crate::stats::{FailureKind, Record};
 use std::collections::VecDeque;
 use std::io;
 
-/// What a kernel stamp itself may be off by: the comparison of the two clocks.
-const STAMP_ERROR_NS: u64 = 1_000;
 /// How far from the truth a kernel stamp may be between two comparisons of the clocks, of which one
 /// is slewed; no answer crosses even loopback in so short a time.
 const SLEW_NS: u64 = 50_000;
@@ -47,28 +46,9 @@ pub(super) struct Line {
     connect_start: Ns,
     connect_done: Option<Ns>,
     tls_done: Option<Ns>,
-    /// Reads on this connection.
-    reads_count: u32,
-    /// Receive time of the last of them.
-    last_at: Ns,
-    /// Segments beyond the reads, when last looked at.
-    segments_excess: u32,
+    joins: Joins,
     /// Counts the requests that the line has carried, so that an old deadline is known as old.
     serial: u64,
-}
-
-/// What the times of a read's events may be off by, in ns; `last_at` is the time of the read
-/// before it on the same connection.
-fn event_error(chunk: &Chunk, joined: bool, last_at: Ns) -> u64 {
-    if !chunk.stamped {
-        return chunk.seen.saturating_since(chunk.looked_before).0;
-    }
-    if !joined {
-        return STAMP_ERROR_NS;
-    }
-    // All that joined has come since the last look, and since this connection's last read.
-    let since = chunk.looked_before.max(last_at);
-    chunk.at.saturating_since(since).0.max(STAMP_ERROR_NS)
 }
 
 impl Core {
@@ -149,9 +129,7 @@ impl Core {
             connect_start: at,
             connect_done: None,
             tls_done: None,
-            reads_count: 0,
-            last_at: Ns(0),
-            segments_excess: 0,
+            joins: Joins::default(),
             serial: self.serial,
         };
         let slot = token.slot as usize;
@@ -214,7 +192,9 @@ impl Core {
             tokens.filter_map(|token| self.lines.get(token.slot as usize))
         };
         let flights = || lines().filter_map(|line| line.flight.as_ref());
-        let of_lines: u64 = lines().map(|line| line.serial ^ line.last_at.0).sum();
+        let of_lines: u64 = lines()
+            .map(|line| line.serial ^ line.joins.last_at().0)
+            .sum();
         let of_flights: u64 = flights().map(|flight| flight.touch()).sum();
         let of_tails: usize = flights().map(|flight| flight.touch_tails()).sum();
         std::hint::black_box((of_lines, of_flights, of_tails));
@@ -348,8 +328,7 @@ impl Core {
         let (Some(conn), true) = (&mut line.conn, line.token == token) else {
             return;
         };
-        line.reads_count += 1;
-        let last_at = std::mem::replace(&mut line.last_at, chunk.at);
+        let before_read = line.joins.count(chunk);
         let bytes = self.reactor.bytes(chunk);
         let Some(flight) = &mut line.flight.as_mut().filter(|flight| {
             let is_answer = conn.has_started() || !came_before(chunk, flight.record.sent);
@@ -359,6 +338,7 @@ impl Core {
             return self.on_quiet(token, quiet, chunk.at);
         };
         flight.begin_read();
+        let has_head = flight.record.headers.is_none();
         let before = flight.record.received_bytes;
         let mut shared = Shared {
             reader: &mut self.reader,
@@ -369,28 +349,17 @@ impl Core {
         });
         flight.record.reads_count += u32::from(flight.record.received_bytes > before);
         let in_read = flight.in_read();
-        // A stamp is that of the read's last segment: with one event it is that event's own.
-        // With several, they came in one segment unless a read has joined two since the last look.
-        let mut joined = false;
-        if in_read.events > 1 {
-            let segments = self.reactor.segments_in(token).unwrap_or(u32::MAX);
-            let excess = segments.saturating_sub(line.reads_count);
-            joined = excess > line.segments_excess;
-            // Segments that are not read yet count as joined now, and must not hide a join later.
-            if joined && self.reactor.is_drained(token) {
-                line.segments_excess = excess;
-            }
-        }
         let lag = chunk
             .stamped
             .then(|| chunk.seen.saturating_since(chunk.at).0);
         self.recorder.read(lag, u64::from(in_read.events));
-        let error = event_error(chunk, joined, last_at);
-        let ends_right = chunk.stamped && flight.ends_with_content() && conn.ends_in_body();
-        let rightly = u32::from(joined && ends_right);
-        self.recorder
-            .times(error, u64::from(in_read.content - rightly));
-        self.recorder.times(STAMP_ERROR_NS, u64::from(rightly));
+        let read = ReadEnd {
+            in_read,
+            has_head,
+            ends_with_content: flight.ends_with_content() && conn.ends_in_body(),
+        };
+        line.joins
+            .note(chunk, read, before_read, &self.reactor, &mut self.recorder);
         match fed {
             Ok(fed) if fed.done => {
                 let clean = fed.used == chunk.len();

@@ -6,6 +6,7 @@
 mod core;
 mod flight;
 mod handover;
+mod joins;
 mod lines;
 mod pace;
 mod plan;

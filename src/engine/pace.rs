@@ -235,7 +235,7 @@ impl Pace {
                     let Some(&offset) = usize::try_from(index).ok().and_then(|i| due.get(i)) else {
                         return Claim::Finished;
                     };
-                    Some(start + offset)
+                    Some(start + offset + self.shift(start, due, measured))
                 }
             };
             if let Some(due) = due {
@@ -270,6 +270,18 @@ impl Pace {
                 phase,
                 granted,
             };
+        }
+    }
+
+    /// By how much the measured part of a schedule is put off, since the warm-up holds it back: it
+    /// opens when the first answer is there, and goes on from its own first due time.
+    fn shift(&self, start: Ns, due: &[Ns], measured: bool) -> Ns {
+        let first = usize::try_from(self.options.warmup).unwrap_or(usize::MAX);
+        match due.get(first) {
+            Some(&first) if measured && self.options.warmup > 0 => {
+                Ns(self.first_freed.load(Ordering::Acquire)).saturating_since(start + first)
+            }
+            _ => Ns::ZERO,
         }
     }
 
@@ -467,6 +479,34 @@ mod tests {
             (Ns::ZERO, Ns(2_000))
         );
         assert_eq!(pace.measured_from(), Some(Ns(2_000)));
+    }
+
+    #[test]
+    fn a_schedule_that_the_warm_up_held_back_goes_on_from_its_first_answer() {
+        let due: Vec<Ns> = (0..5).map(|index| Ns(100 * index)).collect();
+        let pace = pace(PaceOptions {
+            warmup: 2,
+            count: Some(3),
+            due: Some(due),
+            duration: Some(Ns(1_000)),
+            cores: 1,
+            ..Default::default()
+        });
+        let due = |claim| match claim {
+            Claim::Take { due, .. } => due,
+            _ => None,
+        };
+        assert_eq!(due(pace.claim(Ns(1_000), 0)), Some(Ns(1_000)));
+        assert_eq!(due(pace.claim(Ns(1_100), 0)), Some(Ns(1_100)));
+        assert_eq!(pace.claim(Ns(1_900), 0), Claim::Full);
+        pace.ended(Ns(2_000), Phase::Warmup, false);
+        pace.ended(Ns(2_050), Phase::Warmup, false);
+        assert_eq!(due(pace.claim(Ns(2_060), 0)), Some(Ns(2_000)));
+        assert_eq!(pace.claim(Ns(2_060), 0), Claim::NotBefore(Ns(2_100)));
+        assert_eq!(due(pace.claim(Ns(2_100), 0)), Some(Ns(2_100)));
+        assert_eq!(due(pace.claim(Ns(2_200), 0)), Some(Ns(2_200)));
+        // An answer that is there before its time puts nothing off.
+        assert_eq!(pace.measured_from(), Some(Ns(2_060)));
     }
 
     #[test]

@@ -45,7 +45,7 @@ impl Builder {
             config.api,
             &BodySpec {
                 model: &self.model,
-                prompt: &prompt,
+                prompt: &prompt.text,
                 streaming: config.streaming,
                 max_tokens: output_tokens,
                 legacy_max_tokens: config.legacy_max_tokens,
@@ -55,7 +55,7 @@ impl Builder {
         );
         Request {
             body: body.into(),
-            input_tokens,
+            input_tokens: prompt.tokens,
             output_tokens,
         }
     }

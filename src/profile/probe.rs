@@ -89,27 +89,35 @@ fn rest(deadline: Ns) -> Duration {
 }
 
 fn read(socket: &mut TcpStream, buffer: &mut [u8], deadline: Ns) -> Result<usize, String> {
-    if now() >= deadline {
-        return Err(LATE.to_string());
-    }
-    let limited = socket.set_read_timeout(Some(rest(deadline)));
-    limited
-        .and_then(|()| socket.read(buffer))
-        .map_err(|error| told(&error))
+    until(deadline, |rest| {
+        socket.set_read_timeout(Some(rest))?;
+        socket.read(buffer)
+    })
 }
 
 fn flush(conn: &mut Conn, socket: &mut TcpStream, deadline: Ns) -> Result<(), String> {
     while !conn.outgoing().is_empty() {
-        if now() >= deadline {
-            return Err(LATE.to_string());
-        }
-        let limited = socket.set_write_timeout(Some(rest(deadline)));
-        let count = limited
-            .and_then(|()| socket.write(conn.outgoing()))
-            .map_err(|error| told(&error))?;
+        let count = until(deadline, |rest| {
+            socket.set_write_timeout(Some(rest))?;
+            socket.write(conn.outgoing())
+        })?;
         conn.sent(count);
     }
     Ok(())
+}
+
+/// Does what a stop of the process may interrupt, again if need be.
+fn until<T>(
+    deadline: Ns,
+    mut act: impl FnMut(Duration) -> std::io::Result<T>,
+) -> Result<T, String> {
+    while now() < deadline {
+        match act(rest(deadline)) {
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+            result => return result.map_err(|error| told(&error)),
+        }
+    }
+    Err(LATE.to_string())
 }
 
 fn told(error: &std::io::Error) -> String {

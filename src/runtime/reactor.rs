@@ -2,7 +2,7 @@
 
 use super::clockwatch::ClockWatch;
 use super::inbox::{Gate, Inbox, Note};
-use super::ring::{Read, Ring};
+use super::ring::{BUFFER_BYTES, Read, Ring};
 use super::socket;
 use crate::base::{Ns, limits, now};
 use std::io;
@@ -17,6 +17,10 @@ const WAIT_TASKS: Ns = Ns(200_000);
 /// Reads to wait for in a batch, by how far apart they have come: about as many again come while
 /// these are taken in. What more reads touch is more than the cache holds, and each costs more.
 const BATCH_READS: u64 = 10;
+/// What the kernel needs for a read at most, as a rule.
+const READ_COST_MAX: Ns = Ns(20_000);
+/// How late a wait may end for it to count as a look at all that had come.
+const LATE_MAX: Ns = Ns(1_000_000);
 /// Bytes of one receive on the readiness path.
 const SCRATCH_BYTES: usize = 64 * 1024;
 
@@ -63,6 +67,14 @@ pub struct Chunk {
 }
 
 impl Chunk {
+    /// True when the read took as much as it could: more of the same segment may follow.
+    pub fn fills_buffer(&self) -> bool {
+        match self.buffer {
+            Some(_) => self.offset + self.len >= BUFFER_BYTES,
+            None => self.len >= SCRATCH_BYTES,
+        }
+    }
+
     /// Number of bytes, at least 1.
     #[expect(clippy::len_without_is_empty, reason = "a chunk is never empty")]
     pub fn len(&self) -> usize {
@@ -115,6 +127,9 @@ pub struct Reactor {
     unread: Vec<Token>,
     scratch: Box<[u8]>,
     clock: ClockWatch,
+    /// When the last wait was over.
+    seen: Ns,
+    /// All that had come by then has been read, unless there is a backlog.
     looked: Ns,
     looked_before: Ns,
     /// The last look may have left something behind.
@@ -158,6 +173,7 @@ impl Reactor {
             unread: Vec::new(),
             scratch: vec![0; SCRATCH_BYTES].into_boxed_slice(),
             clock: ClockWatch::new(),
+            seen: now(),
             looked: now(),
             looked_before: now(),
             backlog: false,
@@ -261,6 +277,13 @@ impl Reactor {
             .is_some_and(|fd| matches!(rustix::io::ioctl_fionread(fd), Ok(0)))
     }
 
+    /// True when another read of the connection of `chunk` waits to be taken in.
+    pub fn has_more(&self, chunk: &Chunk) -> bool {
+        let key = chunk.token.key();
+        let reads = self.reads.get(self.next_read..).unwrap_or_default();
+        reads.iter().any(|read| read.key == key)
+    }
+
     /// Closes a connection; nothing of it is heard after.
     pub fn close(&mut self, token: Token) {
         if !self.is_open(token) {
@@ -314,8 +337,8 @@ impl Reactor {
                 let most = ring.wait(limit, batch)?;
                 self.reads.clear();
                 self.next_read = 0;
-                let ran_out = ring.reap(&mut self.reads);
-                self.backlog = ran_out || self.reads.len() >= most;
+                let left = ring.reap(&mut self.reads);
+                self.backlog = left || self.reads.len() >= most;
                 if busy {
                     // A turn for monoio. Not a self-waking yield: 0.2.4 puts such a task at the
                     // front of its queue and starves the rest (monoio issue 322).
@@ -336,9 +359,15 @@ impl Reactor {
                 }
             }
         }
-        let since = std::mem::replace(&mut self.looked, now());
-        let gap = self.looked.saturating_since(since).0 / (self.reads.len() as u64).max(1);
+        let since = std::mem::replace(&mut self.seen, now());
+        let reads = self.reads.len() as u64;
+        let gap = self.seen.saturating_since(since).0 / reads.max(1);
         self.read_gap = Ns((self.read_gap.0 * 7 + gap) / 8);
+        // The kernel has read one connection after the other, the first long before the last.
+        let work = Ns(reads * READ_COST_MAX.0);
+        self.looked = Ns(self.seen.0.saturating_sub(work.0)).max(at);
+        // Stopped in between, perhaps after the reads: what came then has not been seen.
+        self.backlog |= self.seen.saturating_since(at) > limit + work + LATE_MAX;
         Ok(())
     }
 
@@ -449,7 +478,7 @@ impl Reactor {
     }
 
     fn chunk(&self, token: Token, read: &Read) -> Chunk {
-        let seen = self.looked;
+        let seen = self.seen;
         Chunk {
             token,
             at: read

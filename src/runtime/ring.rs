@@ -13,7 +13,7 @@ const BUFFERS_COUNT: u16 = 4096;
 /// through the cache.
 const BUFFERS_LENT_MIN: usize = 256;
 /// Bytes of a buffer: a few events, and every head that is usual.
-const BUFFER_BYTES: usize = 4096;
+pub(super) const BUFFER_BYTES: usize = 4096;
 /// From one buffer to the next: a cache line more, or the fronts of all buffers, which is all that
 /// most reads fill, would share a few sets of the cache.
 const BUFFER_STRIDE: usize = BUFFER_BYTES + 64;
@@ -186,7 +186,8 @@ impl Ring {
     }
 
     /// Waits up to `limit`, at least `batch` once something came, and submits what is armed.
-    /// Returns how many completions one wait can bring: as many mean that more may be pending.
+    /// Returns how many completions one wait can bring: as many mean that more may be pending. One
+    /// that was cut short need not have looked at all: zero.
     pub fn wait(&mut self, limit: Ns, batch: Ns) -> io::Result<usize> {
         let spec = types::Timespec::new()
             .sec(limit.0 / 1_000_000_000)
@@ -204,21 +205,22 @@ impl Ring {
         match self.ring.submitter().submit_with_args(want, &args) {
             Ok(_) => Ok(want.max(WORK_PER_ENTER)),
             Err(error) => match error.raw_os_error() {
-                Some(libc::ETIME | libc::EINTR | libc::EBUSY | libc::EAGAIN) => {
-                    Ok(want.max(WORK_PER_ENTER))
-                }
+                Some(libc::ETIME) => Ok(want.max(WORK_PER_ENTER)),
+                Some(libc::EINTR | libc::EBUSY | libc::EAGAIN) => Ok(0),
                 _ => Err(error),
             },
         }
     }
 
-    /// Moves the completions into `reads`, in order; true when the kernel ran out of buffers.
+    /// Moves the completions into `reads`, in order; true when bytes were left behind: a buffer was
+    /// too small, or there were too few.
     pub fn reap(&mut self, reads: &mut Vec<Read>) -> bool {
         let (header, memory) = (&*self.header, self.memory.at);
-        let mut ran_out = false;
+        let (mut ran_out, mut left) = (false, false);
         for entry in self.ring.completion() {
             let read = parse(header, memory, &entry);
             ran_out |= read.errno == libc::ENOBUFS;
+            left |= read.offset + read.len >= BUFFER_BYTES;
             reads.push(read);
         }
         let needed = if ran_out {
@@ -227,7 +229,7 @@ impl Ring {
             (2 * reads.len()).max(self.lent_max - self.lent_max / 16)
         };
         self.lent_max = needed.clamp(BUFFERS_LENT_MIN, usize::from(BUFFERS_COUNT));
-        ran_out
+        ran_out || left
     }
 
     /// The bytes of a read.

@@ -35,6 +35,8 @@ pub struct Decoder {
     after_cr: bool,
     /// The first bytes of the stream have been looked at for a BOM.
     past_bom: bool,
+    /// The last byte taken ended an event.
+    at_event_end: bool,
 }
 
 impl Decoder {
@@ -49,6 +51,7 @@ impl Decoder {
         self.clear_event();
         self.after_cr = false;
         self.past_bom = false;
+        self.at_event_end = false;
     }
 
     fn clear_event(&mut self) {
@@ -61,6 +64,11 @@ impl Decoder {
     /// drop them at the end of the stream.
     pub fn is_pending(&self) -> bool {
         self.has_data || !self.line.is_empty()
+    }
+
+    /// True when nothing has come behind the end of the last event.
+    pub fn is_at_event_end(&self) -> bool {
+        self.at_event_end
     }
 
     /// Takes bytes; `sink` gets each event that they complete.
@@ -87,6 +95,7 @@ impl Decoder {
                 && let Some((data, used)) = whole_event(input)
             {
                 sink(Event { name: b"", data });
+                self.at_event_end = true;
                 input = &input[used..];
                 continue;
             }
@@ -111,6 +120,7 @@ impl Decoder {
     }
 
     fn hold(&mut self, bytes: &[u8]) -> Result<(), SseError> {
+        self.at_event_end = false;
         if self.line.len() + self.data.len() + bytes.len() > limits::EVENT_BYTES_MAX {
             return Err(SseError::EventTooLong);
         }
@@ -139,8 +149,10 @@ impl Decoder {
     }
 
     fn take_line(&mut self, line: &[u8], sink: &mut impl FnMut(Event<'_>)) -> Result<(), SseError> {
+        self.at_event_end = false;
         if line.is_empty() {
             if self.has_data && !self.data.is_empty() {
+                self.at_event_end = true;
                 sink(Event {
                     name: &self.name,
                     data: &self.data,

@@ -9,5 +9,5 @@ mod tokenizer;
 
 pub use corpus::unpack_corpus;
 pub use lengths::draw;
-pub use prompt::PromptSource;
+pub use prompt::{Prompt, PromptSource};
 pub use tokenizer::{Tokenizer, TokenizerChoice, TokenizerError};

@@ -11,6 +11,8 @@ use std::sync::{Arc, OnceLock};
 const SHORT_TOKENS: usize = 24;
 /// Words of a short prompt that count.
 const OPENING_WORDS: usize = 3;
+/// From one of those words to the next of the same entry, at least.
+const OPENING_STEP: u64 = 1_009;
 /// How many different ones are looked for, in how many entries of the vocabulary at most.
 const OPENINGS_MAX: usize = 8_192;
 const VOCABULARY_LOOK: u32 = 100_000;
@@ -19,6 +21,15 @@ const VOCABULARY_LOOK: u32 = 100_000;
 const BYTES_PER_TOKEN: usize = 5;
 /// Attempts to meet the length exactly.
 const REPAIRS_MAX: usize = 16;
+
+/// A prompt.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Prompt {
+    /// What is asked.
+    pub text: String,
+    /// Its tokens, counted.
+    pub tokens: u32,
+}
 
 /// Makes prompts.
 pub struct PromptSource {
@@ -45,11 +56,12 @@ impl PromptSource {
     }
 
     /// The prompt of entry `index`: `tokens` (at least 1) tokens when encoded again without
-    /// special ones, never more. Of `w` words of one token (8,192 where a tokenizer has as
+    /// special ones. Where a tokenizer has no text of so many, it is one of fewer, but never empty. Of `w` words of one token (8,192 where a tokenizer has as
     /// many) prompts of one token repeat after `w` entries, of two after `w` squared. Cost: two
     /// encodings of the text as a rule; the first short prompt looks for those words, some 30 ms.
-    pub fn prompt(&self, index: u64, tokens: u32) -> String {
-        let wanted = tokens.max(1) as usize;
+    pub fn prompt(&self, index: u64, tokens: u32) -> Prompt {
+        let tokens = tokens.max(1);
+        let wanted = tokens as usize;
         let mut rng = Rng::new(self.seed, Stream::Prompt, index);
         // Each entry starts at a word of its own (the stride is prime, so that words come once in
         // a lap), and goes on elsewhere after a few: no two share a prefix that a cache would find.
@@ -59,7 +71,7 @@ impl PromptSource {
             false => self.corpus.window(start, 24 + rng.below(24) as usize),
         };
         if wanted <= OPENING_WORDS && self.tokenizer.count(&text) == wanted {
-            return text;
+            return Prompt { text, tokens };
         }
         text.push(' ');
         let jump = rng.below(self.corpus.words_count());
@@ -68,7 +80,7 @@ impl PromptSource {
                 .corpus
                 .window(jump, wanted.saturating_mul(BYTES_PER_TOKEN) + 64),
         );
-        self.fit(text, wanted, &mut rng)
+        self.fit(text, tokens, &mut rng)
     }
 
     /// Words that are those of no other entry before all of them have been used together.
@@ -79,7 +91,7 @@ impl PromptSource {
         let mut text = String::new();
         for _ in 0..count.min(words.len()) {
             // Neighbours differ in all of their words.
-            last = last.wrapping_add(rest % base) % base;
+            last = last.wrapping_add(rest % base + OPENING_STEP) % base;
             rest /= base;
             if !text.is_empty() {
                 text.push(' ');
@@ -101,8 +113,9 @@ impl PromptSource {
             .collect()
     }
 
-    /// Cuts a text to `wanted` tokens at a word's end, and fills what is missing by single words.
-    fn fit(&self, text: String, wanted: usize, rng: &mut Rng) -> String {
+    /// Cuts a text to `tokens` tokens at a word's end, and fills what is missing by single words.
+    fn fit(&self, text: String, tokens: u32, rng: &mut Rng) -> Prompt {
+        let wanted = tokens as usize;
         let ids = self.tokenizer.encode(&text);
         let mut text = match ids.get(..wanted) {
             Some(head) => self.tokenizer.decode(head),
@@ -116,7 +129,7 @@ impl PromptSource {
         for _ in 0..REPAIRS_MAX {
             let count = self.tokenizer.count(&text);
             if count == wanted {
-                return text;
+                return Prompt { text, tokens };
             }
             if count > wanted {
                 cut_last_word(&mut text);
@@ -129,9 +142,27 @@ impl PromptSource {
                 text.push_str(self.short_word(rng));
             }
         }
-        // A tokenizer for which no word is one token: the nearest text below.
-        while self.tokenizer.count(&text) > wanted && text.contains(' ') {
+        let text = self.fill(text, wanted, rng);
+        let tokens = u32::try_from(self.tokenizer.count(&text)).unwrap_or(tokens);
+        Prompt { text, tokens }
+    }
+
+    /// For a tokenizer that has few words of one token: drops words, then fills by single letters.
+    fn fill(&self, mut text: String, wanted: usize, rng: &mut Rng) -> String {
+        while self.tokenizer.count(&text) > wanted {
             cut_last_word(&mut text);
+        }
+        let mut misses = 0;
+        while self.tokenizer.count(&text) < wanted && misses < REPAIRS_MAX {
+            let letter = char::from(b"abcdefghijklmnopqrstuvwxyz"[rng.below(26) as usize]);
+            text.push(letter);
+            if self.tokenizer.count(&text) > wanted {
+                text.pop();
+                misses += 1;
+            }
+        }
+        if text.is_empty() {
+            text.push('a');
         }
         text
     }
@@ -170,7 +201,12 @@ mod tests {
         for tokens in [1, 2, 3, 17, 128, 550, 4_000] {
             for index in 0..20 {
                 let prompt = source.prompt(index, tokens);
-                assert_eq!(tokenizer.count(&prompt), tokens as usize, "{prompt:?}");
+                let count = tokenizer.count(&prompt.text);
+                assert_eq!(
+                    (count, prompt.tokens),
+                    (tokens as usize, tokens),
+                    "{prompt:?}"
+                );
             }
         }
     }
@@ -180,24 +216,68 @@ mod tests {
         let (first, _) = source(1);
         let (again, _) = source(1);
         let (other, _) = source(2);
-        let starts: HashSet<String> = (0..2_000).map(|index| first.prompt(index, 30)).collect();
+        let starts: HashSet<Prompt> = (0..2_000).map(|index| first.prompt(index, 30)).collect();
         assert_eq!(starts.len(), 2_000);
         assert_eq!(first.prompt(5, 100), again.prompt(5, 100));
         assert_ne!(first.prompt(5, 100), other.prompt(5, 100));
     }
 
     #[test]
+    fn a_tokenizer_without_words_gets_prompts_that_are_never_empty_nor_too_long() {
+        let letters: Vec<String> = (b' '..=b'~')
+            .map(|byte| char::from(byte).to_string())
+            .collect();
+        for merged in [&[][..], &["th", "the", "of"]] {
+            let words = letters
+                .iter()
+                .map(String::as_str)
+                .chain(merged.iter().copied());
+            let vocab: serde_json::Map<String, serde_json::Value> = words
+                .enumerate()
+                .map(|(id, word)| (word.to_string(), id.into()))
+                .collect();
+            let merges = match merged.is_empty() {
+                true => vec![],
+                false => vec!["t h", "th e", "o f"],
+            };
+            let file = serde_json::json!({"version": "1.0", "added_tokens": [], "model":
+                {"type": "BPE", "vocab": vocab, "merges": merges}});
+            let dir = tempfile::tempdir().unwrap();
+            let path = dir.path().join("tokenizer.json");
+            std::fs::write(&path, file.to_string()).unwrap();
+            let spec = TokenizerSpec::Path(path);
+            let tokenizer = Arc::new(Tokenizer::load(&spec, None).unwrap().0);
+            let source = PromptSource::new(tokenizer.clone(), 5);
+            for tokens in [1, 2, 3, 8, 40] {
+                for index in 0..40 {
+                    let prompt = source.prompt(index, tokens);
+                    let count = tokenizer.count(&prompt.text) as u32;
+                    assert!(!prompt.text.is_empty() && count == prompt.tokens);
+                    assert_eq!(count, tokens, "{merged:?} {prompt:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
     fn short_prompts_differ_too() {
         let (source, _) = source(3);
         for (tokens, entries) in [(1, 8_000), (2, 5_000), (3, 5_000), (4, 2_000), (8, 2_000)] {
-            let all: HashSet<String> = (0..entries)
+            let all: HashSet<Prompt> = (0..entries)
                 .map(|index| source.prompt(index, tokens))
                 .collect();
             assert_eq!(all.len() as u64, entries, "of {tokens} tokens");
         }
         let starts: HashSet<String> = (0..2_000)
             .map(|index| source.prompt(index, 8))
-            .map(|prompt| prompt.split(' ').next().unwrap_or_default().to_string())
+            .map(|prompt| {
+                prompt
+                    .text
+                    .split(' ')
+                    .next()
+                    .unwrap_or_default()
+                    .to_string()
+            })
             .collect();
         assert!(starts.len() > 1_900, "{} first words", starts.len());
     }
