@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU16, Ordering};
 const BUFFERS_COUNT: u16 = 4096;
 /// Buffers that the kernel holds at least. It uses them in turn, so that all that it holds pass
 /// through the cache.
-const BUFFERS_LENT_MIN: usize = 256;
+const BUFFERS_LENT_MIN: usize = 64;
 /// Bytes of a buffer: a few events, and every head that is usual.
 pub(super) const BUFFER_BYTES: usize = 4096;
 /// From one buffer to the next: a cache line more, or the fronts of all buffers, which is all that

@@ -117,15 +117,24 @@ impl PromptSource {
     fn fit(&self, text: String, tokens: u32, rng: &mut Rng) -> Prompt {
         let wanted = tokens as usize;
         let ids = self.tokenizer.encode(&text);
-        let mut text = match ids.get(..wanted) {
-            Some(head) => self.tokenizer.decode(head),
-            None => text,
+        let begins_a_word = |id: &u32| self.tokenizer.decode(&[*id]).starts_with(' ');
+        let mut ends = (1..=wanted.min(ids.len())).rev().take(REPAIRS_MAX);
+        let mut text = match ends.find(|&end| ids.get(end).is_some_and(begins_a_word)) {
+            Some(end) => {
+                let mut text = self.tokenizer.decode(&ids[..end]);
+                for _ in end..wanted {
+                    text.push(' ');
+                    text.push_str(self.short_word(rng));
+                }
+                text
+            }
+            // Its tokens do not tell where words begin.
+            None => {
+                let mut text = self.tokenizer.decode(&ids[..wanted.min(ids.len())]);
+                cut_last_word(&mut text);
+                text
+            }
         };
-        let next = ids.get(wanted..=wanted);
-        let ends_a_word = next.is_some_and(|next| self.tokenizer.decode(next).starts_with(' '));
-        if !ends_a_word {
-            cut_last_word(&mut text);
-        }
         for _ in 0..REPAIRS_MAX {
             let count = self.tokenizer.count(&text);
             if count == wanted {
