@@ -56,9 +56,11 @@ impl PromptSource {
     }
 
     /// The prompt of entry `index`: `tokens` (at least 1) tokens when encoded again without
-    /// special ones. Where a tokenizer has no text of so many, it is one of fewer, but never empty. Of `w` words of one token (8,192 where a tokenizer has as
-    /// many) prompts of one token repeat after `w` entries, of two after `w` squared. Cost: two
-    /// encodings of the text as a rule; the first short prompt looks for those words, some 30 ms.
+    /// special ones. Where a tokenizer has no text of so many, it is one of fewer, but never empty.
+    ///
+    /// Of `w` words of one token (8,192 where a tokenizer has as many) prompts of one token repeat
+    /// after `w` entries, of two after `w` squared. Cost: two encodings of the text as a rule; the
+    /// first short prompt looks for those words, some 30 ms.
     pub fn prompt(&self, index: u64, tokens: u32) -> Prompt {
         let tokens = tokens.max(1);
         let wanted = tokens as usize;
