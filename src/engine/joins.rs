@@ -41,7 +41,7 @@ impl Joins {
     /// Counts a read; gives a time after which all of it has come, and whether it is one of several
     /// reads of what lay there together.
     pub fn count(&mut self, chunk: &Chunk) -> (Ns, bool) {
-        let leaves = chunk.fills_buffer();
+        let leaves = chunk.fills_buffer;
         let before = (self.last_at, self.left || leaves);
         self.left = leaves;
         if !leaves {

@@ -235,7 +235,7 @@ impl Pace {
                     let Some(&offset) = usize::try_from(index).ok().and_then(|i| due.get(i)) else {
                         return Claim::Finished;
                     };
-                    Some(start + offset + self.shift(start, due, measured))
+                    Some(start + offset + self.shift(start, due, index))
                 }
             };
             if let Some(due) = due {
@@ -275,14 +275,11 @@ impl Pace {
 
     /// By how much the measured part of a schedule is put off, since the warm-up holds it back: it
     /// opens when the first answer is there, and goes on from its own first due time.
-    fn shift(&self, start: Ns, due: &[Ns], measured: bool) -> Ns {
+    fn shift(&self, start: Ns, due: &[Ns], index: u64) -> Ns {
         let first = usize::try_from(self.options.warmup).unwrap_or(usize::MAX);
-        match due.get(first) {
-            Some(&first) if measured && self.options.warmup > 0 => {
-                Ns(self.first_freed.load(Ordering::Acquire)).saturating_since(start + first)
-            }
-            _ => Ns::ZERO,
-        }
+        due.get(first).map_or(Ns::ZERO, |&first| {
+            self.open_since(index).saturating_since(start + first)
+        })
     }
 
     /// Which core wakes for a due time: one at the time itself, the others as its stand-ins.

@@ -2,7 +2,7 @@
 
 use super::clockwatch::ClockWatch;
 use super::inbox::{Gate, Inbox, Note};
-use super::ring::{BUFFER_BYTES, Read, Ring};
+use super::ring::{Read, Ring};
 use super::socket;
 use crate::base::{Ns, limits, now};
 use std::io;
@@ -61,20 +61,14 @@ pub struct Chunk {
     /// When this core last saw everything before: segments that came since may be joined in this
     /// read.
     pub looked_before: Ns,
+    /// True when the read took as much as it could: more of the same segment may follow.
+    pub fills_buffer: bool,
     buffer: Option<u16>,
     offset: usize,
     len: usize,
 }
 
 impl Chunk {
-    /// True when the read took as much as it could: more of the same segment may follow.
-    pub fn fills_buffer(&self) -> bool {
-        match self.buffer {
-            Some(_) => self.offset + self.len >= BUFFER_BYTES,
-            None => self.len >= SCRATCH_BYTES,
-        }
-    }
-
     /// Number of bytes, at least 1.
     #[expect(clippy::len_without_is_empty, reason = "a chunk is never empty")]
     pub fn len(&self) -> usize {
@@ -487,6 +481,7 @@ impl Reactor {
             seen,
             stamped: read.wall_ns.is_some(),
             looked_before: self.looked_before,
+            fills_buffer: read.fills_buffer(),
             buffer: read.buffer,
             offset: read.offset,
             len: read.len,
@@ -520,6 +515,7 @@ impl Reactor {
                 seen,
                 stamped: wall_ns.is_some(),
                 looked_before: self.looked_before,
+                fills_buffer: len >= SCRATCH_BYTES,
                 buffer: None,
                 offset: 0,
                 len,

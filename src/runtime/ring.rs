@@ -13,7 +13,7 @@ const BUFFERS_COUNT: u16 = 4096;
 /// through the cache.
 const BUFFERS_LENT_MIN: usize = 64;
 /// Bytes of a buffer: a few events, and every head that is usual.
-pub(super) const BUFFER_BYTES: usize = 4096;
+const BUFFER_BYTES: usize = 4096;
 /// From one buffer to the next: a cache line more, or the fronts of all buffers, which is all that
 /// most reads fill, would share a few sets of the cache.
 const BUFFER_STRIDE: usize = BUFFER_BYTES + 64;
@@ -78,6 +78,13 @@ pub(super) struct Read {
     pub errno: i32,
     /// False when the connection must be armed again to hear more.
     pub armed: bool,
+}
+
+impl Read {
+    /// True when the read took as much as it could.
+    pub fn fills_buffer(&self) -> bool {
+        self.offset + self.len >= BUFFER_BYTES
+    }
 }
 
 /// The ring.
@@ -220,7 +227,7 @@ impl Ring {
         for entry in self.ring.completion() {
             let read = parse(header, memory, &entry);
             ran_out |= read.errno == libc::ENOBUFS;
-            left |= read.offset + read.len >= BUFFER_BYTES;
+            left |= read.fills_buffer();
             reads.push(read);
         }
         let needed = if ran_out {

@@ -124,10 +124,7 @@ impl PromptSource {
         let mut text = match ends.find(|&end| ids.get(end).is_some_and(begins_a_word)) {
             Some(end) => {
                 let mut text = self.tokenizer.decode(&ids[..end]);
-                for _ in end..wanted {
-                    text.push(' ');
-                    text.push_str(self.short_word(rng));
-                }
+                self.add_words(&mut text, wanted - end, rng);
                 text
             }
             // Its tokens do not tell where words begin.
@@ -146,12 +143,7 @@ impl PromptSource {
                 cut_last_word(&mut text);
                 continue;
             }
-            for _ in count..wanted {
-                if !text.is_empty() {
-                    text.push(' ');
-                }
-                text.push_str(self.short_word(rng));
-            }
+            self.add_words(&mut text, wanted - count, rng);
         }
         let text = self.fill(text, wanted, rng);
         let tokens = u32::try_from(self.tokenizer.count(&text)).unwrap_or(tokens);
@@ -176,6 +168,15 @@ impl PromptSource {
             text.push('a');
         }
         text
+    }
+
+    fn add_words(&self, text: &mut String, count: usize, rng: &mut Rng) {
+        for _ in 0..count {
+            if !text.is_empty() {
+                text.push(' ');
+            }
+            text.push_str(self.short_word(rng));
+        }
     }
 
     /// A word that most tokenizers take as one token.
