@@ -9,6 +9,7 @@ mod epoll;
 mod load;
 mod reqwest_client;
 mod run;
+mod steer;
 mod work;
 
 use clap::Parser;

@@ -1,6 +1,7 @@
 //! Runs of several processes: the mock, the clients in turn, the table.
 
 use crate::load::{Load, Measured, Spread};
+use crate::steer::Steered;
 use anyhow::{Context, ensure};
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
@@ -22,6 +23,9 @@ pub struct Stage {
     /// Law of that gap; `uniform:0.2` keeps streams from marching in step.
     #[arg(long, default_value = "none")]
     jitter: String,
+    /// Let the mock's core do the mock's network work, as between two machines; needs root.
+    #[arg(long)]
+    steer: bool,
 }
 
 /// A child that ends with us.
@@ -36,6 +40,11 @@ impl Drop for Running {
 }
 
 impl Stage {
+    /// Steers while the value lives, when it was asked for.
+    fn steer(&self) -> anyhow::Result<Option<Steered>> {
+        self.steer.then(|| Steered::to(self.mock_core)).transpose()
+    }
+
     fn mock(&self, load: &Load, extra: &[&str]) -> anyhow::Result<Running> {
         let mut command = Command::new(&self.tokenring);
         command
@@ -202,6 +211,7 @@ struct Round {
 
 impl Compare {
     pub fn run(&self) -> anyhow::Result<()> {
+        let _steered = self.stage.steer()?;
         let mut rounds = Vec::new();
         for number in 1..=self.pairs {
             println!("round {number} of {}", self.pairs);
@@ -342,6 +352,7 @@ pub struct Busy {
 
 impl Busy {
     pub fn run(&self) -> anyhow::Result<()> {
+        let _steered = self.stage.steer()?;
         heading();
         let extra: &[&str] = if self.batching {
             &[]
@@ -390,6 +401,7 @@ pub struct Mocks {
 
 impl Mocks {
     pub fn run(&self) -> anyhow::Result<()> {
+        let _steered = self.stage.steer()?;
         for batch in ["1", "16"] {
             let mut ratios = Vec::new();
             for _ in 0..self.pairs {
