@@ -47,6 +47,23 @@ fn describe(found: &Diagnosis) -> String {
                 .map_or("unlimited".into(), |bytes| format!("{} KiB", bytes / 1024)),
         ),
         ("CPUs", format!("{:?}", found.cpus)),
+        (
+            "CPU limit (cgroup)",
+            found
+                .quota_cpus
+                .map_or("none".into(), |cpus| format!("{cpus:.2} CPUs")),
+        ),
+        (
+            "clock source",
+            found.clock_source.clone().unwrap_or("unknown".into()),
+        ),
+        (
+            "frequency governor",
+            found
+                .governor
+                .clone()
+                .unwrap_or("none, or not the same for all".into()),
+        ),
         ("receive path", found.receive_path.clone()),
     ];
     rows.iter()

@@ -14,6 +14,7 @@ pub use secrets::{hide_args, hide_header, hide_members, hide_target, secrets_of_
 pub use url::parse_url;
 
 use crate::base::Ns;
+use std::net::IpAddr;
 use std::path::PathBuf;
 
 /// Which API to speak.
@@ -139,6 +140,12 @@ pub struct Url {
 }
 
 impl Url {
+    /// True for this machine's own loopback, as far as the name tells.
+    pub fn is_local(&self) -> bool {
+        let address = self.host.parse::<IpAddr>();
+        address.map_or(self.host == "localhost", |address| address.is_loopback())
+    }
+
     /// `host:port` with brackets where IPv6 needs them: for `Host`.
     pub fn authority(&self) -> String {
         let host = if self.host.contains(':') {

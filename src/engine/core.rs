@@ -8,7 +8,9 @@ use super::plan::{CoreOutput, CorePlan};
 use super::slots::{Slot, Slots};
 use crate::base::{Ns, limits, now};
 use crate::endpoint::EventReader;
-use crate::runtime::{self, Driver, Reactor, ReactorOptions, ThreadCpu, Token, thread_cpu};
+use crate::runtime::{
+    self, Account, Accountant, Driver, Reactor, ReactorOptions, ThreadCpu, Token, thread_cpu,
+};
 use crate::stats::summary::CoreReport;
 use crate::stats::{CoreRecorder, Record};
 use std::collections::VecDeque;
@@ -16,8 +18,8 @@ use std::collections::VecDeque;
 /// How often an idle core asks for a slot that another core frees.
 const SLOT_POLL: Ns = Ns(500_000);
 
-/// Requests sent before the core looks again at what has come: sending thousands takes longer than
-/// their first tokens do.
+/// Requests sent in a turn, before the core looks again at what has come: sending thousands takes
+/// longer than their first tokens do.
 const SENDS_PER_TURN: usize = 32;
 
 /// The thread's CPU over each second.
@@ -65,6 +67,10 @@ pub(super) struct Core {
     pub(super) slots: Slots,
     pub(super) in_flight: usize,
     pub(super) opening: usize,
+    /// In an open loop, when the next request may go as far as is known; zero after one has ended.
+    pub(super) next_due: Option<Ns>,
+    /// Requests that this turn may still send.
+    pub(super) sends_left: usize,
     pub(super) deadlines: VecDeque<Deadline>,
     /// Ends of the wait for a body's end after `[DONE]`, in order.
     pub(super) body_ends: VecDeque<Deadline>,
@@ -81,7 +87,9 @@ pub(super) struct Core {
     pub(super) records_lost: u64,
     pub(super) serial: u64,
     pub(super) request: Vec<u8>,
-    pub(super) cpu_start: ThreadCpu,
+    pub(super) accountant: Accountant,
+    /// At the start of the clock.
+    pub(super) account: Account,
     pub(super) busy: BusyWatch,
     pub(super) typical_latency: f64,
     pub(super) typical_gap: f64,
@@ -140,6 +148,7 @@ impl Core {
             cpu: plan.cpu.filter(|_| pinned),
             ..CoreReport::default()
         };
+        let accountant = Accountant::new(report.cpu);
         let idle = vec![Vec::new(); plan.targets.len()];
         let (check_stamps, reader) = (plan.check_stamps, EventReader::new(plan.api));
         let core = Core {
@@ -153,6 +162,8 @@ impl Core {
             slots: Slots::default(),
             in_flight: 0,
             opening: 0,
+            next_due: None,
+            sends_left: 0,
             deadlines: VecDeque::new(),
             body_ends: VecDeque::new(),
             spare: Vec::new(),
@@ -163,7 +174,8 @@ impl Core {
             records_lost: 0,
             serial: 0,
             request: Vec::new(),
-            cpu_start: ThreadCpu::default(),
+            accountant,
+            account: Account::default(),
             busy: BusyWatch::default(),
             typical_latency: 0.0,
             typical_gap: 0.0,
@@ -176,12 +188,13 @@ impl Core {
         self.open_connections().await?;
         self.plan.pace.core_is_ready();
         let start = self.await_start().await?;
+        self.account = self.accountant.take();
         self.busy = BusyWatch::start(now());
-        self.cpu_start = self.busy.used;
         self.slots.open(self.plan.slots, start);
         let mut looked = now();
         loop {
-            let next = self.dispatch();
+            self.sends_left = SENDS_PER_TURN;
+            let next = self.dispatch(SENDS_PER_TURN);
             self.check_deadlines(now());
             self.flush(false);
             if self.finished && self.in_flight == 0 {
@@ -203,6 +216,9 @@ impl Core {
         let fronts = [self.deadlines.front(), self.body_ends.front()];
         let times = fronts.into_iter().flatten().map(|&(at, ..)| at);
         let result = self.reactor.wait(times.chain(next).min()).await;
+        if let Some(late) = self.reactor.overslept() {
+            self.recorder.timer_lateness.record(late.0);
+        }
         result.map_err(|error| format!("waiting for events: {error}"))
     }
 
@@ -240,9 +256,17 @@ impl Core {
         }
     }
 
-    /// Sends what may go, some at a time; returns when to come back for the next.
-    fn dispatch(&mut self) -> Option<Ns> {
+    /// Sends a request that has become due while a batch is taken in.
+    pub(super) fn send_due(&mut self) {
+        if self.sends_left > 0 && self.next_due.is_some_and(|due| due <= now()) {
+            self.dispatch(1);
+        }
+    }
+
+    /// Sends what may go, `most` at a time; returns when to come back for the next.
+    fn dispatch(&mut self, most: usize) -> Option<Ns> {
         let at = now();
+        self.next_due = None;
         if self.plan.pace.stopping(at) == Stop::Cancel {
             self.cancel_all(at);
             self.finished = true;
@@ -252,7 +276,7 @@ impl Core {
             return None;
         }
         let closed = self.plan.pace.is_closed();
-        for _ in 0..SENDS_PER_TURN {
+        for _ in 0..most {
             let at = now();
             if closed && !self.slots.has_free(at) {
                 // A slot at rest must not hold the end up.
@@ -278,9 +302,13 @@ impl Core {
                         phase,
                         ..Record::default()
                     };
+                    self.sends_left = self.sends_left.saturating_sub(1);
                     self.start(record, slot);
                 }
-                Claim::NotBefore(time) => return Some(time),
+                Claim::NotBefore(time) => {
+                    self.next_due = Some(time);
+                    return Some(time);
+                }
                 Claim::Full => return Some(at + SLOT_POLL),
                 Claim::Finished => {
                     self.finished = true;
@@ -288,6 +316,7 @@ impl Core {
                 }
             }
         }
+        self.next_due = Some(at).filter(|_| !closed);
         Some(at)
     }
 }

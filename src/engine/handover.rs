@@ -4,7 +4,6 @@ use super::core::Core;
 use super::flight::Flight;
 use super::plan::CoreOutput;
 use crate::base::{Ns, limits, now};
-use crate::runtime::thread_cpu;
 use crate::stats::{Buffers, Failure, FailureKind, Record};
 
 /// Finished requests per hand-over.
@@ -35,6 +34,9 @@ impl Core {
             let has_server = has_met_server(&flight.record);
             self.slots.give_back(flight.slot, at, has_server);
             self.report.rests_count += u64::from(!has_server);
+        } else {
+            // A request that waits for a slot may go.
+            self.next_due = Some(Ns::ZERO);
         }
         let record = std::mem::take(&mut flight.record);
         let failed = record.failure.is_some();
@@ -104,7 +106,7 @@ impl Core {
     }
 
     pub(super) fn output(mut self, receive_path: String, fault: Option<String>) -> CoreOutput {
-        let used = thread_cpu().since(&self.cpu_start);
+        let spent = self.accountant.take().since(&self.account);
         for batch in self.waiting.drain(..) {
             // The loop is over: waiting hurts nobody now. A closed channel means that the record
             // thread has failed, and says so itself.
@@ -113,14 +115,20 @@ impl Core {
                 self.records_lost += count;
             }
         }
-        self.report.user_ns = used.user_ns;
-        self.report.system_ns = used.system_ns;
+        self.report.user_ns = spent.used.user_ns;
+        self.report.system_ns = spent.used.system_ns;
+        self.report.involuntary_switches_count = spent.used.involuntary_switches;
+        self.report.steal_ratio = spent.steal_ratio;
+        self.report.softirq_ratio = spent.softirq_ratio;
+        self.report.run_queue_wait_ns = spent.run_queue_wait_ns;
         self.recorder.close();
         self.report.reads_count = self.recorder.reads;
         self.report.events_count = self.recorder.events;
         let elapsed = self.plan.pace.elapsed().as_secs().max(1e-9);
         self.report.busy_ratio =
             Ns(self.report.user_ns + self.report.system_ns).as_secs() / elapsed;
+        let ratio = |ns: u64| Ns(ns).as_secs() / elapsed;
+        self.report.run_queue_wait_ratio = spent.run_queue_wait_ns.map(ratio);
         self.report.busy_ratio_1s_max = self.busy.max.unwrap_or(self.report.busy_ratio);
         CoreOutput {
             report: self.report,

@@ -2,6 +2,7 @@
 
 use super::core::Core;
 use super::flight::{Flight, Shared};
+use super::health::Health;
 use super::joins::{Joins, ReadEnd};
 use super::slots::Slot;
 use crate::base::{Ns, Rng, limits, now, rng::Stream};
@@ -47,6 +48,7 @@ pub(super) struct Line {
     connect_done: Option<Ns>,
     tls_done: Option<Ns>,
     joins: Joins,
+    health: Health,
     /// Counts the requests that the line has carried, so that an old deadline is known as old.
     serial: u64,
 }
@@ -130,6 +132,7 @@ impl Core {
             connect_done: None,
             tls_done: None,
             joins: Joins::default(),
+            health: Health::default(),
             serial: self.serial,
         };
         let slot = token.slot as usize;
@@ -176,6 +179,7 @@ impl Core {
                     warm_for -= 1;
                     self.on_bytes(&chunk);
                     self.reactor.release(&chunk);
+                    self.send_due();
                 }
                 Event::Connected(token, result) => self.on_connected(token, result),
                 Event::Writable(token) => self.write(token),
@@ -402,7 +406,18 @@ impl Core {
         }
     }
 
+    /// Notes how a connection fares, at the end of its request.
+    fn note_health(&mut self, token: Token) {
+        if let Some(line) = self.lines.get_mut(token.slot as usize)
+            && line.flight.is_some()
+            && let Some(info) = self.reactor.tcp_info(token)
+        {
+            line.health.note(info, &mut self.recorder);
+        }
+    }
+
     pub(super) fn complete(&mut self, token: Token, at: Ns, clean: bool) {
+        self.note_health(token);
         let Some(line) = self.line(token) else { return };
         let Some(mut flight) = line.flight.take() else {
             return;
@@ -463,6 +478,7 @@ impl Core {
 
     /// Frees a line whose connection is gone; gives back the flight that was on it.
     pub(super) fn drop_line(&mut self, token: Token) -> Option<Box<Flight>> {
+        self.note_health(token);
         let line = self.line(token)?;
         let opening = matches!(line.doing, Doing::Connecting) && line.flight.is_none();
         line.doing = Doing::Closed;

@@ -6,6 +6,7 @@
 mod core;
 mod flight;
 mod handover;
+mod health;
 mod joins;
 mod lines;
 mod pace;

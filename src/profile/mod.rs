@@ -4,6 +4,7 @@
 
 mod demo;
 mod early;
+mod environment;
 mod files;
 mod outcome;
 mod payload;

@@ -17,7 +17,7 @@ use crate::stats::energy::energy;
 use crate::stats::summary::{
     ClientReport, Figure, GpuSummary, MetricResult, StampSpreads, Verdict,
 };
-use crate::stats::{CoreRecorder, IntervalLog, Summary, Totals};
+use crate::stats::{CoreRecorder, Environment, IntervalLog, Summary, Totals};
 use crate::view::{show, tell};
 use crate::workload::TokenizerChoice;
 use sha2::{Digest, Sha256};
@@ -29,6 +29,8 @@ pub struct Measured {
     pub outputs: Vec<CoreOutput>,
     /// Of the record thread.
     pub records: RecordOutcome,
+    /// The machine during the run.
+    pub environment: Environment,
     /// GPUs, or why not.
     pub sampler: Result<Sampler, String>,
     /// From launch to the first request.
@@ -95,6 +97,7 @@ pub fn conclude(run: &Run<'_>, measured: Measured) -> Exit {
     let Measured {
         outputs,
         records,
+        environment,
         sampler,
         startup,
     } = measured;
@@ -105,7 +108,7 @@ pub fn conclude(run: &Run<'_>, measured: Measured) -> Exit {
         uncounted,
     } = records;
     let ended_early = outputs.iter().any(|output| output.fault.is_some());
-    let mut client = client_report(run, outputs, &totals);
+    let mut client = client_report(run, outputs, &totals, environment);
     client.record_thread_cpu_ns = cpu_ns;
     client.startup_ns = startup.unwrap_or(Ns::ZERO).0;
     if uncounted > 0 {
@@ -304,7 +307,12 @@ fn stamp_errors(recorder: &CoreRecorder) -> Option<StampSpreads> {
 }
 
 #[expect(clippy::cast_precision_loss, reason = "counts")]
-fn client_report(run: &Run<'_>, outputs: Vec<CoreOutput>, totals: &Totals) -> ClientReport {
+fn client_report(
+    run: &Run<'_>,
+    outputs: Vec<CoreOutput>,
+    totals: &Totals,
+    environment: Environment,
+) -> ClientReport {
     let mut recorder = CoreRecorder::default();
     let mut client = ClientReport {
         tokenizer: run.choice.name.clone(),
@@ -312,13 +320,16 @@ fn client_report(run: &Run<'_>, outputs: Vec<CoreOutput>, totals: &Totals) -> Cl
         seed: run.config.seed,
         warmup_in_flight: run.pace.warmup_in_flight(),
         scheduled_rate: run.pace.scheduled_rate(),
+        arrivals: totals.arrivals,
+        environment,
         ..ClientReport::default()
     };
-    let mut steps = 0;
     for output in outputs {
         recorder.merge(&output.recorder);
         client.records_lost += output.records_lost;
-        steps += output.clock_steps_count;
+        // Each core sees every step.
+        let steps = &mut client.environment.clock_steps_count;
+        *steps = output.clock_steps_count.max(*steps);
         client.receive_path = output.receive_path;
         client.cores.push(output.report);
         if let Some(fault) = output.fault {
@@ -328,6 +339,10 @@ fn client_report(run: &Run<'_>, outputs: Vec<CoreOutput>, totals: &Totals) -> Cl
     client.receive_lag = recorder.receive_lag.spread();
     client.send_lag = recorder.send_lag.spread();
     client.slot_wait = recorder.slot_wait.spread();
+    client.timer_lateness = recorder.timer_lateness.spread();
+    client.rtt = recorder.rtt.spread();
+    client.retransmits = recorder.retransmits;
+    client.reordered = recorder.reordered;
     client.event_time_error = recorder.event_time_error.spread();
     client.stamp_errors = stamp_errors(&recorder);
     if run.config.check_stamps && client.stamp_errors.is_none() {
@@ -345,29 +360,36 @@ fn client_report(run: &Run<'_>, outputs: Vec<CoreOutput>, totals: &Totals) -> Cl
     } else {
         client.delivered_rate = run.pace.delivered_rate();
     }
-    if steps > 0 {
-        client.notes.push(format!(
-            "the wall clock was set {steps} times during the run"
+    let notes = notes(run, &client);
+    client.notes.extend(notes);
+    client
+}
+
+/// What a reader must know of the client and the machine.
+fn notes(run: &Run<'_>, client: &ClientReport) -> Vec<String> {
+    let mut notes = client.environment.notes();
+    let lost = client.retransmits + client.reordered;
+    if lost > 0 {
+        notes.push(format!(
+            "the network lost or reordered about {lost} segments: such stalls are not the server's"
         ));
     }
     let late = run.payloads.built_late_count();
     if late > 0 {
-        client.notes.push(format!(
+        notes.push(format!(
             "{late} request bodies were built late, on a worker's core"
         ));
     }
     let rests = client.rests_count();
     if rests > 0 {
-        client.notes.push(format!(
+        notes.push(format!(
             "{rests} times a connection failed and its slot rested: so much less concurrency \
              was held"
         ));
     }
     let timeout = run.config.request_timeout.as_secs();
-    client
-        .notes
-        .push(format!("limit on a whole request: {timeout} s"));
-    client
+    notes.push(format!("limit on a whole request: {timeout} s"));
+    notes
 }
 
 fn interval_log(totals: &Totals) -> Vec<u8> {

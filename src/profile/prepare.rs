@@ -40,6 +40,8 @@ pub struct Prepared {
     pub pace: Arc<Pace>,
     /// CPUs of the workers.
     pub cores: Vec<usize>,
+    /// What speaks for these CPUs and what against, as a line.
+    pub placement: String,
     /// GPUs, or why not; an empty reason where they were not wanted.
     pub sampler: Result<gpu::Sampler, String>,
     /// Ends the mock when dropped.
@@ -90,7 +92,8 @@ fn prepare_all(
     steps: &Steps,
 ) -> Result<Option<Prepared>, Early> {
     setup::check_limits(&config).map_err(Early::usage)?;
-    let cores = setup::cores(&config).map_err(Early::usage)?;
+    let (cores, placement) = setup::cores(&config).map_err(Early::usage)?;
+    tell(&format!("note: {placement}"));
     steps.begin("working out the schedule");
     let options = setup::pace(&config, cores.len()).map_err(Early::usage)?;
     if !config.dry_run {
@@ -136,7 +139,7 @@ fn prepare_all(
     steps.end();
     if config.verbose {
         let path = runtime::diagnose().receive_path;
-        steps.mention(&format!("receive path: {path}; workers on CPUs {cores:?}"));
+        steps.mention(&format!("receive path: {path}"));
     }
     Ok(Some(Prepared {
         config,
@@ -146,6 +149,7 @@ fn prepare_all(
         payloads: Arc::new(payloads),
         pace: Arc::new(Pace::new(options)),
         cores,
+        placement,
         sampler,
         _demo: demo,
     }))

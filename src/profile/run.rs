@@ -1,6 +1,7 @@
 //! The run from start to exit code.
 
 use super::early::Early;
+use super::environment;
 use super::files::{self, RecordFiles};
 use super::outcome::{self, Measured};
 use super::prepare::{self, Prepared};
@@ -14,11 +15,11 @@ use crate::base::{Anchor, Exit, Ns, limits, now};
 use crate::config::{Config, ExportLevel, Load};
 use crate::engine::{self, CoreOutput, CorePlan, Stop};
 use crate::report::{RunInfo, Secrets};
-use crate::stats::{AccumulateOptions, Accumulator, Buffers, Record};
+use crate::stats::{AccumulateOptions, Accumulator, Buffers, Environment, Record};
 use crate::view::tell;
 use crossbeam_channel::{Sender, bounded};
 use std::path::PathBuf;
-use std::thread;
+use std::thread::{self, JoinHandle};
 
 /// Longest wait for a batch of reads; what a stream's gaps and latencies allow may be less.
 const BATCH: Ns = Ns(300_000);
@@ -77,6 +78,7 @@ fn measure(config: Config, launch: &Launch, secrets: &Secrets) -> Result<Exit, E
     let measured = Measured {
         outputs: driven.outputs,
         records: driven.records,
+        environment: driven.environment,
         sampler: prepared.sampler,
         startup,
     };
@@ -89,6 +91,7 @@ struct Driven {
     info: RunInfo,
     outputs: Vec<CoreOutput>,
     records: RecordOutcome,
+    environment: Environment,
 }
 
 /// Runs the cores, the record thread and the screen to their ends.
@@ -134,14 +137,8 @@ fn drive(
         accumulator: Accumulator::new(accumulate_options(config, info.anchor)),
         files,
     };
-    let cores = prepared.cores.clone();
-    let recorder = thread::Builder::new()
-        .name("records".into())
-        .spawn(move || {
-            crate::runtime::avoid(&cores);
-            records::work(plan)
-        })
-        .map_err(no_thread)?;
+    let recorder = spawn_recorder(plan, prepared.cores.clone())?;
+    let watched = environment::Watch::start();
     pace.begin(now());
     steps.end();
     let after = now().saturating_since(launched);
@@ -152,13 +149,25 @@ fn drive(
     watch::watch(prepared, &workers, signals);
     prepared.payloads.stop();
     let outputs = join(workers)?;
+    let environment = watched.finish(&prepared.cores, &prepared.placement);
     let records = recorder.join().map_err(|_| panicked())?;
     Ok(Driven {
         dir,
         info,
         outputs,
         records,
+        environment,
     })
+}
+
+/// The record thread, off the workers' cores.
+fn spawn_recorder(plan: RecordPlan, cores: Vec<usize>) -> Result<JoinHandle<RecordOutcome>, Early> {
+    let recorder = thread::Builder::new().name("records".into());
+    let work = move || {
+        crate::runtime::avoid(&cores);
+        records::work(plan)
+    };
+    recorder.spawn(work).map_err(no_thread)
 }
 
 fn no_thread(error: std::io::Error) -> Early {

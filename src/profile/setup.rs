@@ -111,26 +111,36 @@ pub fn streams(load: Load) -> u32 {
     }
 }
 
-/// The CPUs of the workers.
-pub fn cores(config: &Config) -> Result<Vec<usize>, String> {
-    match &config.cores {
-        Cores::Auto => Ok(runtime::choose(
-            streams(config.load) as usize,
-            config.workers_max,
-        )),
-        Cores::Count(count) => {
-            runtime::cpu_list(*count).map_err(|text| format!("--cores {count}: {text}"))
+/// CPUs of the workers, and what speaks for them and against them, in one line.
+pub fn cores(config: &Config) -> Result<(Vec<usize>, String), String> {
+    let topology = runtime::Topology::read(!config.urls.iter().all(Url::is_local));
+    let usable = runtime::usable();
+    let chosen = match &config.cores {
+        Cores::Auto => {
+            // One physical core is left to all else; a core can do with a few streams, too.
+            let streams = streams(config.load) as usize;
+            let useful = streams.div_ceil(limits::STREAMS_PER_CORE).max(1);
+            let most = useful.min(config.workers_max.unwrap_or(usize::MAX)).max(1);
+            topology.choose((topology.physical_count() - 1).clamp(1, most))
         }
-        Cores::List(list) => {
-            let usable = runtime::usable();
-            match list.iter().find(|cpu| !usable.contains(cpu)) {
-                Some(cpu) => Err(format!(
+        Cores::Count(count) if *count == 0 || *count > usable.len() => {
+            let there = usable.len();
+            return Err(format!(
+                "--cores {count}: this process may use {there} CPUs"
+            ));
+        }
+        Cores::Count(count) => topology.choose(*count),
+        Cores::List(list) => match list.iter().find(|cpu| !usable.contains(cpu)) {
+            Some(cpu) => {
+                return Err(format!(
                     "--cores: CPU {cpu} is not usable; usable: {usable:?}"
-                )),
-                None => Ok(list.clone()),
+                ));
             }
-        }
-    }
+            None => list.clone(),
+        },
+    };
+    let told = topology.describe(&chosen);
+    Ok((chosen, told))
 }
 
 /// The pace: laws become due times, all of them known before the start.

@@ -31,11 +31,15 @@ const STAMPED_RATIO_MIN: f64 = 0.99;
 /// A core that is busier than this in some second may be too loaded.
 const IDLE_RATIO_MAX: f64 = 0.5;
 
+/// A worker that waits for its CPU longer than this, of the run, shares it with another thread.
+const RUN_QUEUE_WAIT_RATIO_MAX: f64 = 0.05;
+
 /// Judges a run; reasons come worst first.
 pub fn judge(config: &Config, client: &ClientReport, scale: Scale) -> (Verdict, Vec<Reason>) {
     let mut checks = Vec::new();
     timing_checks(config, client, scale, &mut checks);
-    load_checks(client, &mut checks);
+    load_checks(config, client, &mut checks);
+    machine_checks(client, &mut checks);
     let all_else_holds = checks.iter().all(|check| check.reason().is_none());
     checks.push(core_check(client, all_else_holds));
     let mut reasons: Vec<Reason> = checks.iter().filter_map(Check::reason).collect();
@@ -67,7 +71,7 @@ fn timing_checks(config: &Config, client: &ClientReport, scale: Scale, out: &mut
         scale.gap_ns,
         (0.05, 0.10),
         (100e3, 200e3),
-        unless_idle(client, "fewer streams per core, or more cores (--cores)"),
+        unless_shared(client, "fewer streams per core, or more cores (--cores)"),
     );
     if matches!(config.load, Load::Concurrency(_)) {
         relative(
@@ -76,7 +80,7 @@ fn timing_checks(config: &Config, client: &ClientReport, scale: Scale, out: &mut
             scale.latency_ns,
             (0.01, 0.02),
             (500e3, 1e6),
-            unless_idle(client, "more cores (--cores), or keep other work off them"),
+            unless_shared(client, "more cores (--cores), or keep other work off them"),
         );
     } else {
         relative(
@@ -85,22 +89,36 @@ fn timing_checks(config: &Config, client: &ClientReport, scale: Scale, out: &mut
             scale.arrival_gap_ns,
             (0.25, 1.0),
             (1e6, 5e6),
-            unless_idle(client, "a lower --request-rate, or more cores (--cores)"),
+            unless_shared(client, "a lower --request-rate, or more cores (--cores)"),
         );
     }
 }
 
-/// Advice against a load that is too high, unless no core was half busy in any second: then the
-/// time went to something else on the same CPU, and less load would not help.
-fn unless_idle(client: &ClientReport, advice: &'static str) -> &'static str {
+/// Advice against a load that is too high, unless a core waited for another thread, or no core was
+/// half busy in any second: then the time went to something else on the same CPU, and less load
+/// would not help.
+fn unless_shared(client: &ClientReport, advice: &'static str) -> &'static str {
+    let waits = |core: &CoreReport| core.run_queue_wait_ratio > Some(RUN_QUEUE_WAIT_RATIO_MAX);
     let is_idle = |core: &CoreReport| core.busy_ratio_1s_max < IDLE_RATIO_MAX;
-    match client.cores.iter().all(is_idle) {
+    match client.cores.iter().any(waits) || client.cores.iter().all(is_idle) {
         true => "something else uses this CPU: keep other work off it, or choose others (--cores)",
         false => advice,
     }
 }
 
-fn load_checks(client: &ClientReport, out: &mut Vec<Check>) {
+/// What is to be done about a rate that was not delivered.
+fn delivery_advice(config: &Config, client: &ClientReport) -> &'static str {
+    let (Load::Constant { cap, .. } | Load::Poisson { cap, .. }) = config.load else {
+        return "";
+    };
+    // Which made the requests late: the server, which frees no slot, or the client?
+    match cap.is_some() && client.slot_wait.p99 > client.send_lag.p99 {
+        true => "the cap on requests in flight held them back: a higher --concurrency, or none",
+        false => unless_shared(client, "a lower --request-rate, or more cores (--cores)"),
+    }
+}
+
+fn load_checks(config: &Config, client: &ClientReport, out: &mut Vec<Check>) {
     if let (Some(delivered), Some(asked)) = (client.delivered_rate, client.scheduled_rate)
         && asked > 0.0
     {
@@ -111,7 +129,7 @@ fn load_checks(client: &ClientReport, out: &mut Vec<Check>) {
             degraded: 1.0,
             invalid: 2.0,
             unit: "% off the schedule",
-            advice: "a lower --request-rate, or a higher --concurrency cap",
+            advice: delivery_advice(config, client),
         });
     }
     // A slot that rests, since its server is gone, is not the client's to hold.
@@ -126,7 +144,7 @@ fn load_checks(client: &ClientReport, out: &mut Vec<Check>) {
             degraded: 1.0,
             invalid: 2.0,
             unit: "% below what was asked",
-            advice: "more cores (--cores), or longer answers",
+            advice: unless_shared(client, "more cores (--cores), or longer answers"),
         });
     }
     #[expect(clippy::cast_precision_loss, reason = "a count")]
@@ -137,6 +155,36 @@ fn load_checks(client: &ClientReport, out: &mut Vec<Check>) {
         invalid: 0.0,
         unit: "records",
         advice: "a lower load, or --export-level summary",
+    });
+}
+
+/// What the machine did to the client, whatever the load.
+fn machine_checks(client: &ClientReport, out: &mut Vec<Check>) {
+    let steals = client.cores.iter().filter_map(|core| core.steal_ratio);
+    let found = &client.environment;
+    out.push(Check {
+        code: "steal",
+        value: steals.fold(0.0, f64::max) * 100.0,
+        degraded: 2.0,
+        invalid: 10.0,
+        unit: "% of a worker's CPU",
+        advice: "the host gave this CPU to other machines: a dedicated one, or a quieter hour",
+    });
+    out.push(Check {
+        code: "cgroup_throttled",
+        value: found.throttled_ratio * 100.0,
+        degraded: 0.0,
+        invalid: 5.0,
+        unit: "% of the run",
+        advice: "a higher CPU limit of this container or service, or fewer cores (--cores)",
+    });
+    out.push(Check {
+        code: "clock_step",
+        value: f64::from(found.clock_steps_count),
+        degraded: 0.0,
+        invalid: 0.0,
+        unit: "steps",
+        advice: "the realtime clock was set: let no time service step it during a run",
     });
 }
 
@@ -371,12 +419,77 @@ mod tests {
     }
 
     #[test]
+    fn the_machine_is_judged_by_the_table_on_both_sides_of_each_limit() {
+        for (steal, want) in [
+            (0.02, Valid),
+            (0.021, Degraded),
+            (0.1, Degraded),
+            (0.101, Invalid),
+        ] {
+            let core = CoreReport {
+                steal_ratio: Some(steal),
+                ..CoreReport::default()
+            };
+            let client = ClientReport {
+                cores: vec![CoreReport::default(), core],
+                ..ClientReport::default()
+            };
+            assert_eq!(verdict(false, Scale::default(), &client), want, "{steal}");
+        }
+        for (ratio, steps, want) in [
+            (0.0, 0, Valid),
+            (0.001, 0, Degraded),
+            (0.05, 0, Degraded),
+            (0.051, 0, Invalid),
+            (0.0, 1, Invalid),
+        ] {
+            let mut client = ClientReport::default();
+            client.environment.throttled_ratio = ratio;
+            client.environment.clock_steps_count = steps;
+            assert_eq!(
+                verdict(true, Scale::default(), &client),
+                want,
+                "{ratio} {steps}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_rate_that_a_cap_holds_back_is_told_apart_from_a_slow_client() {
+        let advice = |cap, slot_wait| {
+            let draft = Draft {
+                model: Some("m".into()),
+                request_rate: Some(10.0),
+                concurrency: cap,
+                ..Draft::default()
+            };
+            let config = draft.check("tokenring profile").unwrap().config;
+            let client = ClientReport {
+                delivered_rate: Some(50.0),
+                scheduled_rate: Some(100.0),
+                slot_wait: p99(slot_wait),
+                send_lag: p99(1_000_000),
+                cores: vec![CoreReport {
+                    busy_ratio_1s_max: 0.9,
+                    ..CoreReport::default()
+                }],
+                ..ClientReport::default()
+            };
+            judge(&config, &client, Scale::default()).1[0].advice
+        };
+        assert!(advice(Some(2), 5_000_000).contains("--concurrency"));
+        assert!(advice(Some(2), 0).contains("--request-rate"));
+        assert!(advice(None, 0).contains("--request-rate"));
+    }
+
+    #[test]
     fn an_idle_core_s_late_events_are_something_else_s_doing() {
-        let advice = |busy_ratio_1s_max| {
+        let advice = |busy_ratio_1s_max, waits| {
             let client = ClientReport {
                 event_time_error: p99(5_000_000),
                 cores: vec![CoreReport {
                     busy_ratio_1s_max,
+                    run_queue_wait_ratio: waits,
                     ..CoreReport::default()
                 }],
                 ..ClientReport::default()
@@ -387,7 +500,8 @@ mod tests {
             };
             judge(&config(false), &client, scale).1[0].advice
         };
-        assert!(advice(0.04).contains("something else uses this CPU"));
-        assert!(advice(0.80).contains("fewer streams per core"));
+        assert!(advice(0.04, None).contains("something else uses this CPU"));
+        assert!(advice(0.80, Some(0.06)).contains("something else uses this CPU"));
+        assert!(advice(0.80, Some(0.04)).contains("fewer streams per core"));
     }
 }

@@ -4,7 +4,7 @@ use super::text::{PERCENTILE_KEYS, WEIGHTED_KEYS, wall};
 use super::{RunInfo, input_config, support};
 use crate::config::Config;
 use crate::stats::summary::{ClientReport, CoreReport, Figure, GpuSummary, MetricResult, Spread};
-use crate::stats::{Attainment, SteadyState, Summary};
+use crate::stats::{Attainment, Environment, SteadyState, Summary};
 use serde_json::{Map, Value, json};
 
 /// Version of the file's schema, AIPerf's own.
@@ -275,6 +275,13 @@ fn client(report: &ClientReport) -> Value {
     });
     put("stamp_error_ns", json!(stamps));
     put("slot_wait_ns", spread(report.slot_wait));
+    put("timer_lateness_ns", spread(report.timer_lateness));
+    put("rtt_ns", spread(report.rtt));
+    put("retransmits_count", report.retransmits.into());
+    put("reordered_count", report.reordered.into());
+    put("arrival_cv", json!(report.arrivals.map(|cv| cv.delivered)));
+    let scheduled = report.arrivals.map(|cv| cv.scheduled);
+    put("scheduled_arrival_cv", json!(scheduled));
     put("delivered_rate_per_s", json!(report.delivered_rate));
     put("scheduled_rate_per_s", json!(report.scheduled_rate));
     put("concurrency_held", json!(report.concurrency_held));
@@ -288,6 +295,7 @@ fn client(report: &ClientReport) -> Value {
     put("tokenizer_stands_in", report.tokenizer_stands_in.into());
     put("seed", report.seed.into());
     put("startup_ns", report.startup_ns.into());
+    put("environment", environment(&report.environment));
     put("cores", report.cores.iter().map(core).collect());
     put("notes", json!(report.notes));
     Value::Object(out)
@@ -304,6 +312,21 @@ fn spread(spread: Spread) -> Value {
     })
 }
 
+fn environment(found: &Environment) -> Value {
+    json!({
+        "placement": found.placement,
+        "kernel": found.kernel,
+        "clock_source": found.clock_source,
+        "governor": found.governor,
+        "quota_cpus": found.quota_cpus,
+        "throttled_count": found.throttled_count,
+        "throttled_ratio": found.throttled_ratio,
+        "clock_steps_count": found.clock_steps_count,
+        "open_files_max": found.open_files_max,
+        "ports_count": found.ports_count,
+    })
+}
+
 fn core(core: &CoreReport) -> Value {
     json!({
         "cpu": core.cpu,
@@ -311,6 +334,11 @@ fn core(core: &CoreReport) -> Value {
         "busy_ratio_1s_max": core.busy_ratio_1s_max,
         "user_ns": core.user_ns,
         "system_ns": core.system_ns,
+        "steal_ratio": core.steal_ratio,
+        "softirq_ratio": core.softirq_ratio,
+        "run_queue_wait_ns": core.run_queue_wait_ns,
+        "run_queue_wait_ratio": core.run_queue_wait_ratio,
+        "involuntary_switches_count": core.involuntary_switches_count,
         "loop_stall_ns_max": core.loop_stall_ns_max,
         "rests_count": core.rests_count,
         "requests_count": core.requests_count,

@@ -6,7 +6,7 @@ use super::{cores, socket};
 use std::io;
 
 /// What was found; plain data for `doctor` and for the start of a run.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Diagnosis {
     /// Kernel release.
     pub kernel: String,
@@ -28,8 +28,39 @@ pub struct Diagnosis {
     pub memlock: Option<u64>,
     /// CPUs that this process may use.
     pub cpus: Vec<usize>,
+    /// Clock behind all times.
+    pub clock_source: Option<String>,
+    /// Frequency governor of those CPUs.
+    pub governor: Option<String>,
+    /// CPUs' worth of time that the cgroup may use; absent without a limit.
+    pub quota_cpus: Option<f64>,
     /// One line: the path that a run takes.
     pub receive_path: String,
+}
+
+/// Kernel release.
+pub fn kernel_release() -> String {
+    let name = rustix::system::uname();
+    name.release().to_string_lossy().into_owned()
+}
+
+/// Clock behind the kernel's times: `tsc` as a rule.
+pub fn clock_source() -> Option<String> {
+    let path = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
+    let text = std::fs::read_to_string(path).ok()?;
+    Some(text.trim().to_string())
+}
+
+/// Frequency governor of these CPUs; absent where there is none, or not the same for all.
+pub fn governor(cpus: &[usize]) -> Option<String> {
+    let of = |cpu: &usize| {
+        let path = format!("/sys/devices/system/cpu/cpu{cpu}/cpufreq/scaling_governor");
+        let text = std::fs::read_to_string(path).ok()?;
+        Some(text.trim().to_string())
+    };
+    let first = of(cpus.first()?)?;
+    let same = cpus.iter().all(|cpu| of(cpu).as_ref() == Some(&first));
+    same.then_some(first)
 }
 
 /// Says which cause stands behind an io_uring error, and what to do.
@@ -68,10 +99,7 @@ pub fn diagnose() -> Diagnosis {
         (Err(reason), _) => format!("epoll readiness and recvmsg, {times} ({reason})"),
     };
     Diagnosis {
-        kernel: rustix::system::uname()
-            .release()
-            .to_string_lossy()
-            .into_owned(),
+        kernel: kernel_release(),
         io_uring,
         receive_ring,
         min_wait,
@@ -81,6 +109,9 @@ pub fn diagnose() -> Diagnosis {
         ports: port_range(),
         memlock: rustix::process::getrlimit(rustix::process::Resource::Memlock).current,
         cpus: cores::usable(),
+        clock_source: clock_source(),
+        governor: governor(&cores::usable()),
+        quota_cpus: super::accounting::Throttling::take().quota_cpus,
         receive_path,
     }
 }

@@ -6,6 +6,7 @@
 //! readiness with recvmsg, which also works without io_uring.
 #![allow(unsafe_code)]
 
+mod accounting;
 mod clockwatch;
 mod cores;
 mod diagnose;
@@ -14,11 +15,16 @@ mod limits;
 mod reactor;
 mod ring;
 mod socket;
+mod timer;
+mod topology;
 mod worker;
 
+pub use accounting::{Account, Accountant, Accounted, Throttling};
 pub use clockwatch::ClockWatch;
-pub use cores::{ThreadCpu, avoid, choose, cpu_list, pin, thread_cpu, usable};
-pub use diagnose::{Diagnosis, diagnose};
+pub use cores::{ThreadCpu, avoid, pin, thread_cpu, usable};
+pub use diagnose::{Diagnosis, clock_source, diagnose, governor, kernel_release};
 pub use limits::{FdLimits, fd_limits, port_range, raise_fds};
 pub use reactor::{Chunk, Event, Reactor, ReactorOptions, Token};
+pub use socket::TcpInfo;
+pub use topology::Topology;
 pub use worker::{Driver, run_pinned};

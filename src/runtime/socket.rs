@@ -70,12 +70,28 @@ pub(super) fn recvmsg(fd: RawFd, into: &mut [u8]) -> io::Result<(usize, Option<u
     Ok((n, stamp(&control.0[..used])))
 }
 
-/// Bytes of `struct tcp_info` up to the count of data segments received, and where that lies.
-const TCP_INFO_BYTES: usize = 160;
-const DATA_SEGS_IN_AT: usize = 152;
+/// What the kernel knows of a connection (`struct tcp_info`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TcpInfo {
+    /// Smoothed round-trip time.
+    pub rtt: Ns,
+    /// Segments sent again.
+    pub retransmits: u32,
+    /// Segments with data that have come (kernel 4.6).
+    pub data_segments_in: Option<u32>,
+    /// Segments that came out of order (kernel 5.4).
+    pub reordered: Option<u32>,
+}
 
-/// Segments with data that the kernel has received on a connection (TCP_INFO, kernel 4.6).
-pub(super) fn data_segments_in(fd: RawFd) -> Option<u32> {
+/// Bytes of `struct tcp_info` up to the last field that is read, and where the fields lie.
+const TCP_INFO_BYTES: usize = 228;
+const RTT_US_AT: usize = 68;
+const TOTAL_RETRANS_AT: usize = 100;
+const DATA_SEGS_IN_AT: usize = 152;
+const RCV_OOOPACK_AT: usize = 224;
+
+/// Asks for a connection's state. Cost: about 0.5 us.
+pub(super) fn tcp_info(fd: RawFd) -> Option<TcpInfo> {
     let mut info = [0u8; TCP_INFO_BYTES];
     let mut length = TCP_INFO_BYTES as libc::socklen_t;
     // SAFETY: `info` is live and `length` is its size; the kernel writes no more.
@@ -88,11 +104,18 @@ pub(super) fn data_segments_in(fd: RawFd) -> Option<u32> {
             &raw mut length,
         )
     };
-    let field = info.get(DATA_SEGS_IN_AT..DATA_SEGS_IN_AT + 4)?;
-    let whole = rc == 0 && length as usize >= DATA_SEGS_IN_AT + 4;
-    whole
-        .then(|| field.try_into().ok().map(u32::from_ne_bytes))
-        .flatten()
+    // An older kernel knows fewer fields, and says how many bytes it has written.
+    let known = info.get(..length as usize).filter(|_| rc == 0)?;
+    let field = |at: usize| {
+        let bytes = known.get(at..at + 4)?;
+        bytes.try_into().ok().map(u32::from_ne_bytes)
+    };
+    Some(TcpInfo {
+        rtt: Ns(u64::from(field(RTT_US_AT)?) * 1_000),
+        retransmits: field(TOTAL_RETRANS_AT)?,
+        data_segments_in: field(DATA_SEGS_IN_AT),
+        reordered: field(RCV_OOOPACK_AT),
+    })
 }
 
 /// The kernel's time in a control message block: one `cmsghdr` (length u64, level i32, type i32),
@@ -149,6 +172,23 @@ mod tests {
         block[24..32].copy_from_slice(&5u64.to_ne_bytes());
         assert_eq!(stamp(&block), Some(2_000_000_005));
         assert_eq!(stamp(&block[..30]), None);
+    }
+
+    #[test]
+    fn the_kernel_tells_of_a_connection() {
+        let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap();
+        let client = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (mut server, _) = listener.accept().unwrap();
+        std::io::Write::write_all(&mut server, b"x").unwrap();
+        let mut buffer = [0u8; 4];
+        assert_eq!(std::io::Read::read(&mut &client, &mut buffer).unwrap(), 1);
+        let info = tcp_info(client.as_raw_fd()).unwrap();
+        assert!(
+            info.rtt > Ns::ZERO && info.rtt < Ns::from_ms(1_000),
+            "{info:?}"
+        );
+        assert_eq!((info.retransmits, info.data_segments_in), (0, Some(1)));
+        assert!(tcp_info(-1).is_none());
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Records in, figures out: exact columns up to a limit, histograms beyond.
 
+use super::arrivals::{ArrivalCv, Arrivals};
 use super::column::{Column, whole};
 use super::distribution::{adjusted, float};
 use super::histogram::Histogram;
@@ -23,7 +24,7 @@ pub struct AccumulateOptions {
     pub goodput: Vec<(String, f64)>,
     /// Wall time.
     pub anchor: Anchor,
-    /// Slots of a closed loop, for the steady view.
+    /// Slots of a closed loop, for the steady view; absent in an open loop.
     pub concurrency: Option<u32>,
 }
 
@@ -81,6 +82,8 @@ pub struct Totals {
     pub end_wall_ns: u64,
     /// First measured start and last end, monotonic.
     pub window: Option<(Ns, Ns)>,
+    /// Open loop only.
+    pub arrivals: Option<ArrivalCv>,
     /// Closed loop only.
     pub steady: Option<SteadyState>,
     /// Per service level.
@@ -100,6 +103,7 @@ struct Part {
     spans: Vec<Span>,
     /// Slot, done: all requests.
     held: Vec<(Ns, Ns)>,
+    arrivals: Arrivals,
     chunks_kept: usize,
     valid: u64,
     failed: u64,
@@ -123,6 +127,7 @@ impl Part {
             error_isl: Column::new(false),
             spans: Vec::new(),
             held: Vec::new(),
+            arrivals: Arrivals::default(),
             chunks_kept: 0,
             valid: 0,
             failed: 0,
@@ -163,6 +168,9 @@ impl Part {
         self.last_done = self.last_done.max(record.done);
         if self.held.len() < EXACT_REQUESTS_MAX {
             self.held.push((record.slot, record.done));
+        }
+        if options.concurrency.is_none() {
+            self.arrivals.push(record);
         }
         if !record.is_valid() {
             return self.fail(record);
@@ -496,6 +504,7 @@ impl Accumulator {
                     met_ratio,
                 }
             });
+        let arrivals = part.arrivals.cv();
         let warmup = self.warmup.figures(options).into_iter();
         let window = part.any_start.map(|start| (start, part.last_done));
         let groups = part
@@ -522,6 +531,7 @@ impl Accumulator {
                 .duration_s()
                 .filter(|_| !options.goodput.is_empty())
                 .map(|s| part.good_tokens / s),
+            arrivals,
             metrics,
             client,
             errors,

@@ -3,9 +3,11 @@
 //! Start at [`Record`]; each metric's definition stands once, in `metric`.
 
 pub mod accumulate;
+pub mod arrivals;
 mod column;
 pub mod distribution;
 pub mod energy;
+pub mod environment;
 pub mod histogram;
 pub mod metric;
 pub mod record;
@@ -15,6 +17,8 @@ pub mod summary;
 pub mod sweep;
 
 pub use accumulate::{AccumulateOptions, Accumulator, Attainment, SteadyState, Totals, Value};
+pub use arrivals::ArrivalCv;
+pub use environment::Environment;
 pub use histogram::{Histogram, Interval, IntervalLog};
 pub use metric::Metric;
 pub use record::{

@@ -11,6 +11,14 @@ pub struct CoreRecorder {
     pub send_lag: Histogram,
     /// Slot minus due.
     pub slot_wait: Histogram,
+    /// How late waits for a time have ended.
+    pub timer_lateness: Histogram,
+    /// Smoothed round-trip time of a connection at the end of each request.
+    pub rtt: Histogram,
+    /// Segments that we had to send again.
+    pub retransmits: u64,
+    /// Segments that came out of order: one before them was lost or late.
+    pub reordered: u64,
     /// Bound on the error of the time of each content event.
     pub event_time_error: Histogram,
     /// Reads with body bytes.
@@ -101,6 +109,10 @@ impl CoreRecorder {
         self.receive_lag.merge(&other.receive_lag);
         self.send_lag.merge(&other.send_lag);
         self.slot_wait.merge(&other.slot_wait);
+        self.timer_lateness.merge(&other.timer_lateness);
+        self.rtt.merge(&other.rtt);
+        self.retransmits += other.retransmits;
+        self.reordered += other.reordered;
         self.event_time_error.merge(&other.event_time_error);
         self.reads += other.reads;
         self.reads_stamped += other.reads_stamped;

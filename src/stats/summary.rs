@@ -1,5 +1,7 @@
 //! What a run amounts to: the input of every report.
 
+use super::arrivals::ArrivalCv;
+use super::environment::Environment;
 use super::record::Phase;
 
 /// Percentiles that every distribution has, in percent, ascending.
@@ -182,6 +184,16 @@ pub struct ClientReport {
     pub stamp_errors: Option<StampSpreads>,
     /// Slot minus due.
     pub slot_wait: Spread,
+    /// How late waits for a time have ended.
+    pub timer_lateness: Spread,
+    /// Smoothed round-trip time of a connection at the end of each request.
+    pub rtt: Spread,
+    /// Segments that we had to send again.
+    pub retransmits: u64,
+    /// Segments that came out of order: one before them was lost or late.
+    pub reordered: u64,
+    /// Evenness of the arrivals (open loop).
+    pub arrivals: Option<ArrivalCv>,
     /// Requests per second dispatched over the measured window.
     pub delivered_rate: Option<f64>,
     /// Requests per second that the schedule's own due times ask for (open loop).
@@ -208,6 +220,8 @@ pub struct ClientReport {
     pub seed: u64,
     /// Time from launch to the first request, ns.
     pub startup_ns: u64,
+    /// The machine as the run found it.
+    pub environment: Environment,
     /// Notes for the method block, each a sentence.
     pub notes: Vec<String>,
 }
@@ -232,6 +246,16 @@ pub struct CoreReport {
     pub user_ns: u64,
     /// System CPU, ns.
     pub system_ns: u64,
+    /// Share of the CPU's time that its host gave to other machines, 0..1.
+    pub steal_ratio: Option<f64>,
+    /// Share of the CPU's time spent on deferred work of the kernel, as the network's, 0..1.
+    pub softirq_ratio: Option<f64>,
+    /// Time that the worker was ready and another thread ran on its CPU, ns.
+    pub run_queue_wait_ns: Option<u64>,
+    /// The same over the run's length, 0..1.
+    pub run_queue_wait_ratio: Option<f64>,
+    /// Times that the scheduler took the CPU away.
+    pub involuntary_switches_count: u64,
     /// Longest time between two turns of the loop while there was work, ns.
     pub loop_stall_ns_max: u64,
     /// Times that a slot rested, since no server was met.
