@@ -15,13 +15,16 @@ use crate::report::json::ClientExtras;
 use crate::report::{self, RunInfo, Secrets};
 use crate::stats::energy::energy;
 use crate::stats::summary::{
-    ClientReport, Figure, GpuSummary, MetricResult, StampSpreads, Verdict,
+    ClientReport, ErrorGroup, Figure, GpuSummary, MetricResult, StampSpreads, Verdict,
 };
 use crate::stats::{CoreRecorder, Environment, IntervalLog, Summary, Totals};
 use crate::view::{show, tell};
 use crate::workload::TokenizerChoice;
 use sha2::{Digest, Sha256};
 use std::path::PathBuf;
+
+/// Failures that say that this machine, not the server, had no more.
+const OWN_FAULTS: [&str; 2] = ["too_many_open_files", "no_port_left"];
 
 /// What the threads have left behind.
 pub struct Measured {
@@ -321,6 +324,7 @@ fn client_report(
         warmup_in_flight: run.pace.warmup_in_flight(),
         scheduled_rate: run.pace.scheduled_rate(),
         arrivals: totals.arrivals,
+        resources_short: resources_short(totals),
         environment,
         ..ClientReport::default()
     };
@@ -363,6 +367,12 @@ fn client_report(
     let notes = notes(run, &client);
     client.notes.extend(notes);
     client
+}
+
+/// Requests that failed for want of something of ours.
+fn resources_short(totals: &Totals) -> u64 {
+    let short = |error: &&ErrorGroup| OWN_FAULTS.contains(&error.name.as_str());
+    totals.errors.iter().filter(short).map(|e| e.count).sum()
 }
 
 /// What a reader must know of the client and the machine.

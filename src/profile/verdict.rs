@@ -148,14 +148,28 @@ fn load_checks(config: &Config, client: &ClientReport, out: &mut Vec<Check>) {
         });
     }
     #[expect(clippy::cast_precision_loss, reason = "a count")]
-    out.push(Check {
-        code: "records_lost",
-        value: client.records_lost as f64,
-        degraded: 0.0,
-        invalid: 0.0,
-        unit: "records",
-        advice: "a lower load, or --export-level summary",
-    });
+    let mut none_may = |code, count: u64, unit, advice| {
+        out.push(Check {
+            code,
+            value: count as f64,
+            degraded: 0.0,
+            invalid: 0.0,
+            unit,
+            advice,
+        });
+    };
+    none_may(
+        "records_lost",
+        client.records_lost,
+        "records",
+        "a lower load, or --export-level summary",
+    );
+    none_may(
+        "resources_short",
+        client.resources_short,
+        "requests without a descriptor or port",
+        "more open files (ulimit -n), more --url, or a cap on requests in flight (--concurrency)",
+    );
 }
 
 /// What the machine did to the client, whatever the load.
@@ -347,9 +361,10 @@ mod tests {
             };
             assert_eq!(verdict(false, Scale::default(), &client), want, "{held}");
         }
-        for (lost, want) in [(0, Valid), (1, Invalid)] {
+        for (lost, short, want) in [(0, 0, Valid), (1, 0, Invalid), (0, 1, Invalid)] {
             let client = ClientReport {
                 records_lost: lost,
+                resources_short: short,
                 ..ClientReport::default()
             };
             assert_eq!(verdict(false, Scale::default(), &client), want);

@@ -288,6 +288,7 @@ fn client(report: &ClientReport) -> Value {
     put("concurrency_asked", json!(report.concurrency_asked));
     put("events_per_read", json!(report.events_per_read));
     put("kernel_stamped_ratio", json!(report.kernel_stamped_ratio));
+    put("resources_short_count", report.resources_short.into());
     put("records_lost_count", report.records_lost.into());
     put("warmup_in_flight_count", report.warmup_in_flight.into());
     put("record_thread_cpu_ns", report.record_thread_cpu_ns.into());

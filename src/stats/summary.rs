@@ -206,6 +206,8 @@ pub struct ClientReport {
     pub events_per_read: Option<f64>,
     /// Reads with a kernel time, of all reads.
     pub kernel_stamped_ratio: Option<f64>,
+    /// Requests that failed for want of file descriptors or ports of this machine.
+    pub resources_short: u64,
     /// Records that could not be handed over; must be 0.
     pub records_lost: u64,
     /// Warm-up requests still in flight when the measurement began.
