@@ -117,6 +117,11 @@ const ADDED: &[Meant] = &[
         "a failure whose head came keeps it",
     ),
     ("timeline", "every moment of the request"),
+    ("stages", "where the request's time went"),
+    (
+        "metrics.http_req_tls_handshaking",
+        "AIPerf has it in its connecting",
+    ),
     ("failure", "kind and stage of a failure"),
 ];
 

@@ -51,6 +51,16 @@ pub enum Load {
     },
 }
 
+impl Load {
+    /// The cap of an open loop.
+    pub fn cap(self) -> Option<u32> {
+        match self {
+            Load::Concurrency(_) => None,
+            Load::Constant { cap, .. } | Load::Poisson { cap, .. } => cap,
+        }
+    }
+}
+
 /// Mean and standard deviation of a token length.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Lengths {

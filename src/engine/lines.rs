@@ -472,6 +472,8 @@ impl Core {
             if let Some(flight) = &mut line.flight {
                 flight.record.start = start;
                 flight.record.connect_start = Some(line.connect_start);
+                // Of the first attempt; nobody got it.
+                (flight.record.sent, flight.record.written) = (None, None);
             }
         }
     }

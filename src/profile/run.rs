@@ -246,5 +246,6 @@ fn accumulate_options(config: &Config, anchor: Anchor) -> AccumulateOptions {
             Load::Concurrency(count) => Some(count),
             _ => None,
         },
+        capped: config.load.cap().is_some(),
     }
 }

@@ -1,9 +1,9 @@
 //! `profile_export.jsonl` and `profile_export_raw.jsonl`: a line per request, AIPerf's members
-//! first, ours under `timeline` and `failure`.
+//! first, ours under `timeline`, `stages` and `failure`.
 
 use super::{RunInfo, split};
 use crate::base::Ns;
-use crate::stats::{Failure, FailureKind, Phase, Record, Stage};
+use crate::stats::{Failure, FailureKind, Phase, Record, Stage, Stages};
 use serde_json::{Map, Value, json};
 
 /// Value of a metric of one request.
@@ -33,6 +33,7 @@ pub fn record_line(record: &Record, metrics: &[MetricOf<'_>], run: &RunInfo, out
         line.insert("failure".into(), failure_details(failure));
     }
     line.insert("timeline".into(), timeline(record, run));
+    line.insert("stages".into(), stages(&Stages::of(record)));
     push(line, run, out);
 }
 
@@ -54,7 +55,7 @@ fn metric((tag, unit, value): &MetricOf<'_>) -> (String, Value) {
 }
 
 /// A UUID's text.
-fn uuid(id: u128) -> String {
+pub(super) fn uuid(id: u128) -> String {
     uuid::Uuid::from_u128(id).to_string()
 }
 
@@ -180,6 +181,14 @@ fn timeline(record: &Record, run: &RunInfo) -> Value {
         }
     }
     Value::Object(out)
+}
+
+/// Where the time from due to done went; the parts add up to `total_ns` exactly.
+pub(super) fn stages(stages: &Stages) -> Value {
+    let parts = stages.iter().map(|(part, length)| (part.name(), length));
+    let all = parts.chain([("total", stages.total())]);
+    let members = all.map(|(name, length)| (format!("{name}_ns"), length.0.into()));
+    Value::Object(members.collect())
 }
 
 /// Appends the raw line of a request: every event as it came.

@@ -26,6 +26,19 @@ pub struct AccumulateOptions {
     pub anchor: Anchor,
     /// Slots of a closed loop, for the steady view; absent in an open loop.
     pub concurrency: Option<u32>,
+    /// An open loop has a cap: only then a request waits for a slot.
+    pub capped: bool,
+}
+
+impl AccumulateOptions {
+    /// Does a run of this kind have the metric of a request?
+    fn has(&self, metric: &Metric) -> bool {
+        match metric.need {
+            Need::Streaming => self.streaming,
+            Need::Capped => self.capped,
+            _ => true,
+        }
+    }
 }
 
 /// A value of one record, for the records file.
@@ -72,7 +85,7 @@ pub struct Totals {
     pub metrics: Vec<MetricResult>,
     /// Warm-up metrics; empty without warm-up.
     pub warmup: Vec<MetricResult>,
-    /// `<tag>_from_due`, for `client`.
+    /// Those that AIPerf lacks, for `client`: `<tag>_from_due`, stages of ours.
     pub client: Vec<MetricResult>,
     /// Failures by kind, most first.
     pub errors: Vec<ErrorGroup>,
@@ -182,8 +195,7 @@ impl Part {
         );
         self.last_content = self.last_content.max(record.last_content);
         for (metric, column) in METRICS.iter().zip(&mut self.columns) {
-            let exists = options.streaming || metric.need != Need::Streaming;
-            if let Some(value) = metric.value(record).filter(|_| exists) {
+            if let Some(value) = metric.value(record).filter(|_| options.has(metric)) {
                 column.push(value);
             }
         }
@@ -304,8 +316,7 @@ impl Part {
         let mut results = Vec::with_capacity(METRICS.len());
         for (index, metric) in METRICS.iter().enumerate() {
             let exists = match metric.need {
-                Need::Nothing => true,
-                Need::Streaming => options.streaming,
+                Need::Nothing | Need::Streaming | Need::Capped => options.has(metric),
                 Need::Goodput => !options.goodput.is_empty(),
                 Need::Errors => self.failed > 0,
                 // They need the GPUs, which the records do not know: `energy`.
@@ -399,6 +410,11 @@ fn result(
     }
 }
 
+/// Is the metric for `client`?
+fn is_ours(result: &MetricResult) -> bool {
+    metric::find(result.tag).is_some_and(|metric| metric.group == metric::Group::Client)
+}
+
 /// For each service level: has the record the metric, and within its limit?
 fn meets(record: &Record, goodput: &[(String, f64)]) -> Vec<bool> {
     let check = |(tag, limit): &(String, f64)| {
@@ -450,7 +466,7 @@ impl Accumulator {
             let value = match (metric.kind, metric.tag) {
                 (_, "error_isl") if !record.is_valid() => record.tokens.input.map(f64::from),
                 _ if !record.is_valid() => None,
-                _ if metric.need == Need::Streaming && !self.options.streaming => None,
+                _ if !self.options.has(metric) => None,
                 (_, "good_request_count") if !self.options.goodput.is_empty() => {
                     let met = meets(record, &self.options.goodput);
                     Some(if met.iter().all(|ok| *ok) { 1.0 } else { 0.0 })
@@ -487,10 +503,8 @@ impl Accumulator {
             });
         let mut histograms: Vec<_> = histograms.collect();
         histograms.extend(part.gaps.histogram().map(|h| ("inter_chunk_latency", h)));
-        let (client, metrics): (Vec<_>, Vec<_>) = part
-            .figures(options)
-            .into_iter()
-            .partition(|m| m.tag.ends_with("_from_due"));
+        let (client, metrics): (Vec<_>, Vec<_>) =
+            part.figures(options).into_iter().partition(is_ours);
         let all = float(part.valid + part.failed);
         let attained = options
             .goodput
@@ -522,7 +536,7 @@ impl Accumulator {
             b.count.cmp(&a.count).then_with(|| key(a).cmp(&key(b)))
         });
         Totals {
-            warmup: warmup.filter(|m| !m.tag.ends_with("_from_due")).collect(),
+            warmup: warmup.filter(|m| !is_ours(m)).collect(),
             start_wall_ns: window.map_or(0, |w| options.anchor.wall(w.0)),
             end_wall_ns: window.map_or(0, |w| options.anchor.wall(w.1)),
             steady: options.concurrency.and_then(|slots| part.steady(slots)),

@@ -43,6 +43,7 @@ fn options(streaming: bool) -> AccumulateOptions {
         goodput: Vec::new(),
         anchor: Anchor::at(Ns::ZERO, 0),
         concurrency: None,
+        capped: false,
     }
 }
 

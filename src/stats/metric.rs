@@ -2,6 +2,7 @@
 
 use super::distribution::float;
 use super::record::{Record, TokenSource};
+use super::stages::{MAKING, Part, Stages};
 use crate::base::Ns;
 
 /// How a metric comes about.
@@ -28,6 +29,8 @@ pub enum Need {
     Errors,
     /// Only when GPUs were sampled; see `energy`.
     Energy,
+    /// Only in an open loop with a cap on requests in flight.
+    Capped,
 }
 
 /// Where it is shown.
@@ -97,6 +100,10 @@ impl Metric {
     const fn at(mut self, group: Group, order: u32) -> Self {
         self.group = group;
         self.display_order = Some(order);
+        self
+    }
+    const fn group(mut self, group: Group) -> Self {
+        self.group = group;
         self
     }
     const fn need(mut self, need: Need) -> Self {
@@ -221,23 +228,22 @@ pub fn thinking_efficiency(r: &Record) -> Option<f64> {
     let reasoning = count(r.tokens.reasoning).and_then(positive)?;
     Some(reasoning / count(r.tokens.output).and_then(positive)?)
 }
-fn connecting(r: &Record) -> Option<f64> {
-    match r.connect_start {
-        None => r.sent.map(|_| 0.0),
-        Some(start) => ms(Some(start), r.tls_done.or(r.connect_done)),
-    }
+/// Of these stages together, of a request that was sent; what a kept connection has not is 0.
+fn stage(r: &Record, parts: &[Part]) -> Option<f64> {
+    r.sent.map(|_| Stages::of(r).sum(parts).as_ms())
 }
-fn receiving(r: &Record) -> Option<f64> {
-    if r.reads_count <= 1 {
-        r.first_byte.map(|_| 0.0)
-    } else {
-        ms(r.first_byte, Some(r.done))
-    }
-}
-fn http_total(r: &Record) -> Option<f64> {
-    let rest = ms(r.sent, r.written)? + ms(r.written, r.first_byte)?;
-    Some(connecting(r)? + rest + receiving(r)?)
-}
+/// AIPerf's `http_req_connecting` has TLS in it.
+const CONNECTING: &[Part] = &[Part::Connect, Part::Tls];
+const EXCHANGE: &[Part] = &[Part::Send, Part::Wait, Part::Receive];
+/// Start to done: all of the above. AIPerf counts a connect twice, once in its sending.
+const WHOLE: &[Part] = &[
+    Part::Blocked,
+    Part::Connect,
+    Part::Tls,
+    Part::Send,
+    Part::Wait,
+    Part::Receive,
+];
 /// Difference of the output's length from the asked one, signed, in percent.
 pub fn osl_mismatch_pct(r: &Record) -> Option<f64> {
     let asked = count(r.requested_output).and_then(positive)?;
@@ -257,7 +263,7 @@ pub fn is_usage_discrepancy(r: &Record) -> Option<bool> {
 
 use Group::{Client, Default as Main, Http, Power, Usage as Server};
 use Kind::{Events, Record as Per, Run};
-use Need::{Energy, Errors, Goodput, Streaming};
+use Need::{Capped, Energy, Errors, Goodput, Streaming};
 
 macro_rules! m {
     ($tag:expr, $header:expr, $unit:expr, $kind:expr) => {
@@ -346,15 +352,18 @@ pub static METRICS: &[Metric] = &[
     m!("usage_reasoning_tokens_diff_pct", "Usage Reasoning Diff %", "%",
         Per(|r| diff_pct(r.usage.reasoning, r.tokens.client_reasoning))),
     m!("osl_mismatch_diff_pct", "OSL Mismatch Diff %", "%", Per(osl_mismatch_pct)).signed(),
-    m!("http_req_blocked", "HTTP Blocked", "ms", Per(|r| r.sent.map(|_| 0.0))).at(Http, 2000),
+    m!("http_req_blocked", "HTTP Blocked", "ms", Per(|r| stage(r, &[Part::Blocked])))
+        .at(Http, 2000),
     m!("http_req_dns_lookup", "HTTP DNS Lookup", "ms", Per(|r| r.sent.map(|_| 0.0)))
         .at(Http, 2010),
-    m!("http_req_connecting", "HTTP Connecting", "ms", Per(connecting)).at(Http, 2020),
-    m!("http_req_sending", "HTTP Sending", "ms", Per(|r| ms(r.sent, r.written)))
+    m!("http_req_connecting", "HTTP Connecting", "ms", Per(|r| stage(r, CONNECTING)))
+        .at(Http, 2020),
+    m!("http_req_sending", "HTTP Sending", "ms", Per(|r| stage(r, &[Part::Send])))
         .at(Http, 2030),
-    m!("http_req_waiting", "HTTP Waiting (TTFB)", "ms", Per(|r| ms(r.written, r.first_byte)))
+    m!("http_req_waiting", "HTTP Waiting (TTFB)", "ms", Per(|r| stage(r, &[Part::Wait])))
         .at(Http, 2040),
-    m!("http_req_receiving", "HTTP Receiving", "ms", Per(receiving)).at(Http, 2050),
+    m!("http_req_receiving", "HTTP Receiving", "ms", Per(|r| stage(r, &[Part::Receive])))
+        .at(Http, 2050),
     m!("http_req_connection_reused", "HTTP Connection Reused", "ratio",
         Per(|r| r.sent.map(|_| if r.connect_start.is_none() { 1.0 } else { 0.0 })))
         .at(Http, 2060).whole(),
@@ -366,11 +375,12 @@ pub static METRICS: &[Metric] = &[
         Per(|r| r.sent.map(|_| float(r.received_bytes) / 1024.0))).at(Http, 2090),
     m!("http_req_chunks_received", "HTTP Chunks Received", "count",
         Per(|r| r.sent.map(|_| f64::from(r.reads_count)))).at(Http, 2100).whole(),
-    m!("http_req_connection_overhead", "HTTP Connection Overhead", "ms", Per(connecting))
+    m!("http_req_connection_overhead", "HTTP Connection Overhead", "ms", Per(|r| stage(r, MAKING)))
         .at(Http, 2110),
     m!("http_req_duration", "HTTP Duration (excl. conn)", "ms",
-        Per(|r| ms(r.sent, Some(r.done)))).at(Http, 2120),
-    m!("http_req_total", "HTTP Total Time", "ms", Per(http_total)).at(Http, 2130),
+        Per(|r| stage(r, EXCHANGE))).at(Http, 2120),
+    m!("http_req_total", "HTTP Total Time", "ms", Per(|r| stage(r, WHOLE)))
+        .at(Http, 2130),
     m!("osl_mismatch_count", "OSL Mismatch Count", "requests", Run),
     m!("usage_discrepancy_count", "Usage Discrepancy Count", "requests", Run),
     m!("completed_request_count", "Completed Requests (Success + Error)", "requests", Run)
@@ -445,8 +455,16 @@ pub static METRICS: &[Metric] = &[
     m!("time_to_first_token_from_due", "Time to First Token (from due)", "ms",
         Per(|r| ms(Some(r.due), r.first_content.filter(|_| r.streamed))))
         .at(Client, 101).need(Streaming),
+    m!("time_to_first_output_token_from_due", "Time to First Output Token (from due)", "ms",
+        Per(|r| ms(Some(r.due), r.first_output.filter(|_| r.streamed))))
+        .at(Client, 211).need(Streaming),
     m!("request_latency_from_due", "Request Latency (from due)", "ms",
         Per(|r| ms(Some(r.due), r.last_content))).at(Client, 301),
+    // The name is k6's, whose stages AIPerf's are.
+    m!("http_req_tls_handshaking", "HTTP TLS Handshaking", "ms",
+        Per(|r| stage(r, &[Part::Tls]))).group(Client),
+    m!("slot_wait", "Slot Wait", "ms", Per(|r| stage(r, &[Part::SlotWait]))).at(Client, 302)
+        .need(Capped),
 ];
 
 /// The metric with this tag.

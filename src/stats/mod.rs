@@ -13,6 +13,7 @@ pub mod metric;
 pub mod record;
 pub mod recorder;
 pub mod series;
+pub mod stages;
 pub mod summary;
 pub mod sweep;
 
@@ -26,4 +27,5 @@ pub use record::{
 };
 pub use recorder::{CoreRecorder, StampErrors};
 pub use series::{Deviation, Series};
+pub use stages::Stages;
 pub use summary::Summary;
