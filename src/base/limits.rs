@@ -42,6 +42,8 @@ pub const DUE_TIMES_MAX: usize = 50_000_000;
 /// Wait for the end of a body after its `[DONE]`: a server that ends it does so in its next write,
 /// which a busy event loop may put off for tens of ms; one that never does holds a slot no longer.
 pub const BODY_END_WAIT: Ns = Ns(100_000_000);
+/// How late an open loop may send a request where late ones are skipped: AIPerf's catch-up window.
+pub const LATE_MAX: Ns = Ns(10_000_000);
 /// Rest of a slot after its first connection that failed: a restart of a server takes longer.
 pub const SLOT_REST_MIN: Ns = Ns(10_000_000);
 /// Longest rest of a slot; each failure in a row doubles it: a server that is back is found within

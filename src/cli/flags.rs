@@ -84,6 +84,12 @@ const FLAGS: &[Flag] = &[
     flag(LOAD, None, &["arrival-pattern",
         "request-rate-mode"], Text("LAW"), "Gaps of the rate: poisson or constant \
         [default: poisson]"),
+    flag(LOAD, None, &["when-capped"], Text("POLICY"),
+        "A request of the rate that finds --concurrency used up: wait for a slot, or skip it, as \
+        AIPerf does [default: wait]"),
+    flag(LOAD, None, &["when-late"], Text("POLICY"),
+        "Requests of the rate that the client comes to late: send them at once, or skip those over \
+        10 ms late [default: send]"),
     flag(LOAD, None, &["request-count",
         "num-requests"], Integer, "Measured requests [default: max(10, 2 x concurrency); with a \
         duration, no limit]"),

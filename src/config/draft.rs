@@ -48,6 +48,8 @@ pub struct Draft {
     pub concurrency: Option<i64>,
     pub request_rate: Option<f64>,
     pub arrival_pattern: Option<String>,
+    pub when_capped: Option<String>,
+    pub when_late: Option<String>,
     pub request_count: Option<i64>,
     pub benchmark_duration: Option<f64>,
     pub benchmark_grace_period: Option<f64>,

@@ -194,6 +194,10 @@ pub struct Config {
     pub demo: bool,
     /// Load.
     pub load: Load,
+    /// `--when-capped skip`: what no slot is free for is not sent.
+    pub skip_capped: bool,
+    /// `--when-late skip`: what the client comes to too late is not sent.
+    pub skip_late: bool,
     /// Stop after so many measured requests.
     pub request_count: Option<u64>,
     /// True when nothing was said and `request_count` is `max(10, 2 x concurrency)`.
@@ -283,6 +287,8 @@ impl Default for Config {
             urls: Vec::new(),
             demo: false,
             load: Load::Concurrency(1),
+            skip_capped: false,
+            skip_late: false,
             request_count: None,
             request_count_defaulted: false,
             duration: None,

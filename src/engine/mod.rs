@@ -3,6 +3,7 @@
 //! Knows nothing of metrics, files or screens. Start at [`CorePlan`] and [`run`]; the pace of all
 //! cores together is [`Pace`].
 
+mod cap;
 mod core;
 mod flight;
 mod handover;
@@ -15,5 +16,5 @@ mod slots;
 
 pub use core::run;
 pub(crate) use handover::emptied;
-pub use pace::{Claim, Pace, PaceOptions, Stop};
+pub use pace::{Claim, Pace, PaceOptions, Skipped, Stop};
 pub use plan::{CoreOutput, CorePlan, Request, Requests, Target};

@@ -1,6 +1,7 @@
 //! The pace of all cores together: one ticket for the whole run, exact over any number of cores.
 
-use crate::base::{Ns, now};
+use super::cap::Cap;
+use crate::base::{Ns, limits, now};
 use crate::stats::Phase;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 
@@ -48,12 +49,53 @@ pub struct PaceOptions {
     pub due: Option<Vec<Ns>>,
     /// Cap on requests in flight over all cores, in an open loop.
     pub cap: Option<u32>,
+    /// Skip what no slot is free for when it is due, instead of waiting for one.
+    pub skip_capped: bool,
+    /// Skip what the client comes to too late, instead of sending it at once.
+    pub skip_late: bool,
     /// Stop sending so long after the measurement began.
     pub duration: Option<Ns>,
     /// Then cancel what is in flight after so long.
     pub grace: Ns,
     /// Workers.
     pub cores: u32,
+}
+
+/// Why a measured request of the schedule is not sent. A warm-up is sent whole: it stands for
+/// nothing but itself, and the measurement waits for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Skip {
+    /// No slot was free when it was due.
+    Capped,
+    /// The client came so long after.
+    Late(Ns),
+}
+
+/// A slot that the next request may have.
+#[derive(Clone, Copy, Debug, Default)]
+struct Taken {
+    /// Of the request among those sent, from 0; it tells only under a cap.
+    number: u64,
+    /// When it became free, if it had to be waited for.
+    granted: Option<Ns>,
+}
+
+/// Measured requests of the schedule that were not sent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Skipped {
+    /// No slot was free.
+    pub capped: u64,
+    /// The client was late.
+    pub late: u64,
+    /// By how much at the most.
+    pub late_max: Ns,
+}
+
+impl Skipped {
+    /// For either reason.
+    pub fn count(&self) -> u64 {
+        self.capped + self.late
+    }
 }
 
 /// Shared by all cores; atomics only, one or two per request.
@@ -72,14 +114,18 @@ pub struct Pace {
     measured_from: AtomicU64,
     warmup_in_flight: AtomicU64,
     first_freed: AtomicU64,
-    last_freed: AtomicU64,
     last_sent: AtomicU64,
+    cap: Option<Cap>,
+    skipped_capped: AtomicU64,
+    skipped_late: AtomicU64,
+    skipped_late_max: AtomicU64,
 }
 
 impl Pace {
     /// A pace that has not started.
     pub fn new(options: PaceOptions) -> Pace {
         Pace {
+            cap: options.cap.filter(|_| options.due.is_some()).map(Cap::new),
             options,
             start: AtomicU64::new(0),
             ready: AtomicU32::new(0),
@@ -93,8 +139,10 @@ impl Pace {
             measured_from: AtomicU64::new(0),
             warmup_in_flight: AtomicU64::new(0),
             first_freed: AtomicU64::new(0),
-            last_freed: AtomicU64::new(0),
             last_sent: AtomicU64::new(0),
+            skipped_capped: AtomicU64::new(0),
+            skipped_late: AtomicU64::new(0),
+            skipped_late_max: AtomicU64::new(0),
         }
     }
 
@@ -167,14 +215,33 @@ impl Pace {
         self.options.count.map(|count| count + self.options.warmup)
     }
 
+    /// Requests whose turn has come so far, skipped ones included.
+    pub fn claimed_count(&self) -> u64 {
+        self.next.load(Ordering::Relaxed)
+    }
+
     /// Sent so far.
     pub fn sent_count(&self) -> u64 {
-        self.next.load(Ordering::Relaxed)
+        self.claimed_count().saturating_sub(self.skipped().count())
+    }
+
+    /// Skipped so far.
+    pub fn skipped(&self) -> Skipped {
+        Skipped {
+            capped: self.skipped_capped.load(Ordering::Relaxed),
+            late: self.skipped_late.load(Ordering::Relaxed),
+            late_max: Ns(self.skipped_late_max.load(Ordering::Relaxed)),
+        }
     }
 
     /// Ended so far.
     pub fn finished_count(&self) -> u64 {
         self.finished.load(Ordering::Relaxed)
+    }
+
+    /// Requests that are over so far: ended, or skipped.
+    pub fn ended_count(&self) -> u64 {
+        self.finished_count() + self.skipped().count()
     }
 
     /// Measured requests that have ended so far.
@@ -244,16 +311,32 @@ impl Pace {
                     return Claim::NotBefore(due_here);
                 }
             }
-            let Some(granted) = self.take_slot(due.is_some(), at, due) else {
-                return Claim::Full;
+            let slot = self.take_slot(due);
+            let skip = match due.filter(|_| measured) {
+                Some(due) => self.reason_to_skip(slot, due, at),
+                None => None,
             };
-            if self
+            if slot.is_none() && skip.is_none() {
+                return Claim::Full;
+            }
+            let next = index + 1;
+            let won = self
                 .next
-                .compare_exchange(index, index + 1, Ordering::AcqRel, Ordering::Acquire)
-                .is_err()
-            {
+                .compare_exchange(index, next, Ordering::AcqRel, Ordering::Acquire)
+                .is_ok();
+            if slot.is_some() && (!won || skip.is_some()) {
                 self.in_flight.fetch_sub(1, Ordering::AcqRel);
+            }
+            if !won {
                 continue;
+            }
+            if let Some(reason) = skip {
+                self.skip(reason);
+                continue;
+            }
+            let granted = slot.and_then(|slot| slot.granted);
+            if let (Some(cap), Some(slot)) = (&self.cap, slot) {
+                cap.taken(slot.number);
             }
             self.last_sent.fetch_max(at.0, Ordering::AcqRel);
             if measured {
@@ -292,22 +375,45 @@ impl Pace {
         }
     }
 
-    /// `Some(time)` when a slot was granted; the inner value when it had been waited for.
-    fn take_slot(&self, open_loop: bool, at: Ns, due: Option<Ns>) -> Option<Option<Ns>> {
-        let cap = if open_loop {
-            self.options.cap.unwrap_or(u32::MAX)
-        } else {
-            u32::MAX
+    /// A slot for the next request; `None` when the cap leaves none.
+    fn take_slot(&self, due: Option<Ns>) -> Option<Taken> {
+        let Some(cap) = &self.cap else {
+            self.in_flight.fetch_add(1, Ordering::AcqRel);
+            return Some(Taken::default());
         };
-        let before = self
+        let count = |n: u32| (n < cap.most()).then_some(n + 1);
+        let counted = self
             .in_flight
-            .fetch_update(Ordering::AcqRel, Ordering::Acquire, |n| {
-                (n < cap).then_some(n + 1)
-            });
-        before.ok()?;
-        let freed = Ns(self.last_freed.load(Ordering::Acquire));
-        let waited = cap != u32::MAX && due.is_some_and(|due| freed > due);
-        Some(waited.then_some(freed.min(at)))
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, count);
+        counted.ok()?;
+        let number = self.sent_count();
+        let was_taken = |free: &Ns| due.is_some_and(|due| *free > due);
+        Some(Taken {
+            number,
+            granted: cap.free_since(number).filter(was_taken),
+        })
+    }
+
+    fn reason_to_skip(&self, slot: Option<Taken>, due: Ns, at: Ns) -> Option<Skip> {
+        let granted = slot.and_then(|slot| slot.granted);
+        if self.options.skip_capped && (slot.is_none() || granted.is_some()) {
+            return Some(Skip::Capped);
+        }
+        let late = at.saturating_since(granted.unwrap_or(due));
+        let is_late = slot.is_some() && late > limits::LATE_MAX;
+        (self.options.skip_late && is_late).then_some(Skip::Late(late))
+    }
+
+    fn skip(&self, reason: Skip) {
+        match reason {
+            Skip::Capped => {
+                self.skipped_capped.fetch_add(1, Ordering::AcqRel);
+            }
+            Skip::Late(late) => {
+                self.skipped_late.fetch_add(1, Ordering::AcqRel);
+                self.skipped_late_max.fetch_max(late.0, Ordering::AcqRel);
+            }
+        }
     }
 
     fn note_measurement(&self, at: Ns) {
@@ -325,7 +431,9 @@ impl Pace {
 
     /// A request has ended at `at` (kernel time of its last byte).
     pub fn ended(&self, at: Ns, phase: Phase, failed: bool) {
-        self.last_freed.fetch_max(at.0, Ordering::AcqRel);
+        if let Some(cap) = &self.cap {
+            cap.ended(at);
+        }
         let at = at.0.max(1);
         // Only the first one may set it; that another was first is no error.
         let _ = self
@@ -358,7 +466,7 @@ impl Pace {
     pub fn scheduled_rate(&self) -> Option<f64> {
         let due = self.options.due.as_ref()?;
         let from = usize::try_from(self.options.warmup).ok()?;
-        let to = usize::try_from(self.sent_count()).ok()?.min(due.len());
+        let to = usize::try_from(self.claimed_count()).ok()?.min(due.len());
         let sent = due.get(from..to).filter(|sent| sent.len() > 1)?;
         let span = sent[sent.len() - 1].since(sent[0])?.as_secs();
         (span > 0.0).then(|| (sent.len() - 1) as f64 / span)
@@ -449,6 +557,101 @@ mod tests {
         };
         assert_eq!((index, due, granted), (1, Some(Ns(1_100)), Some(Ns(9_000))));
         assert_eq!(pace.claim(Ns(20_000), 0), Claim::NotBefore(Ns(5_001_000)));
+    }
+
+    fn open(cap: Option<u32>, due_ms: impl IntoIterator<Item = u64>) -> PaceOptions {
+        let due: Vec<Ns> = due_ms.into_iter().map(Ns::from_ms).collect();
+        PaceOptions {
+            count: Some(due.len() as u64),
+            due: Some(due),
+            cap,
+            cores: 1,
+            ..Default::default()
+        }
+    }
+
+    fn started(options: PaceOptions) -> Pace {
+        let pace = Pace::new(options);
+        pace.begin(Ns(1));
+        pace
+    }
+
+    fn at(ms: u64) -> Ns {
+        Ns(1) + Ns::from_ms(ms)
+    }
+
+    #[test]
+    fn a_slot_that_was_free_when_due_was_not_waited_for_however_late_the_client_comes() {
+        let pace = started(open(Some(2), [0, 10, 20]));
+        let _ = pace.claim(at(0), 0);
+        pace.ended(at(5), Phase::Profiling, false);
+        let _ = pace.claim(at(10), 0);
+        // It ends after the third is due, whose slot has stood free all the time.
+        pace.ended(at(25), Phase::Profiling, false);
+        let Claim::Take { granted, .. } = pace.claim(at(30), 0) else {
+            panic!()
+        };
+        assert_eq!(granted, None);
+    }
+
+    #[test]
+    fn what_a_frozen_client_comes_to_too_late_is_sent_at_once_or_skipped() {
+        // Field case RA-2 B: 100/s, frozen from 1.0 to 3.0 s.
+        for (skip_late, sent_at_wake) in [(false, 200), (true, 1)] {
+            let mut options = open(None, (0..400).map(|n| 10 * n));
+            options.skip_late = skip_late;
+            let pace = started(options);
+            let mut sent = Vec::new();
+            let mut clock = at(0);
+            loop {
+                match pace.claim(clock, 0) {
+                    Claim::Take { index, due, .. } => sent.push((index, due.unwrap(), clock)),
+                    Claim::NotBefore(time) if time == at(1_000) => clock = at(3_000),
+                    Claim::NotBefore(time) => clock = time,
+                    _ => break,
+                }
+            }
+            let late: Vec<_> = sent.iter().filter(|(_, due, at)| at > due).collect();
+            let skipped = pace.skipped();
+            assert_eq!(late.len(), sent_at_wake);
+            assert_eq!(skipped.late + late.len() as u64, 200);
+            let lag = |(_, due, at): &&(u64, Ns, Ns)| at.saturating_since(*due);
+            let most = late.iter().map(lag).max().unwrap().max(skipped.late_max);
+            assert_eq!(most, Ns::from_ms(2_000));
+            assert_eq!(pace.sent_count() + skipped.late, 400);
+            // Before the freeze and after it each request has its own time.
+            assert_eq!(sent.iter().filter(|(_, due, at)| at == due).count(), 200);
+            for (from, _, begin) in sent.iter().filter(|(.., time)| *time < at(1_000)) {
+                let end = *begin + Ns::from_ms(1_000);
+                let inside = sent
+                    .iter()
+                    .filter(|(index, _, at)| index >= from && *at < end);
+                assert!(inside.count() <= 101);
+            }
+        }
+    }
+
+    #[test]
+    fn a_full_cap_skips_what_is_due_when_that_is_asked_but_never_the_warm_up() {
+        let mut options = open(Some(1), [0, 10, 20, 30, 40]);
+        (options.warmup, options.count) = (2, Some(3));
+        options.skip_capped = true;
+        let pace = started(options);
+        assert_eq!(index(pace.claim(at(0), 0)), Some(0));
+        assert_eq!(pace.claim(at(10), 0), Claim::Full);
+        pace.ended(at(19), Phase::Warmup, false);
+        assert_eq!(index(pace.claim(at(19), 0)), Some(1));
+        // The schedule goes on from here; the warm-up still has the slot.
+        assert_eq!(pace.claim(at(20), 0), Claim::NotBefore(at(30)));
+        pace.ended(at(29), Phase::Warmup, false);
+        // Its slot has been free before it was due.
+        assert_eq!(index(pace.claim(at(30), 0)), Some(3));
+        // This one was due at 40, and the slot came at 41.
+        pace.ended(at(41), Phase::Profiling, false);
+        assert_eq!(pace.claim(at(42), 0), Claim::Finished);
+        assert_eq!((pace.skipped().capped, pace.skipped().late), (2, 0));
+        assert_eq!((pace.sent_count(), pace.claimed_count()), (3, 5));
+        assert_eq!(pace.in_flight(), 0);
     }
 
     #[test]

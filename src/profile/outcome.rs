@@ -1,6 +1,7 @@
 //! After the run: sum up, judge, write, print, and say how it ended.
 
 use super::files::{INPUTS, RecordFiles, file_name};
+use super::method;
 use super::payload::Payloads;
 use super::plan_text;
 use super::records::RecordOutcome;
@@ -15,7 +16,7 @@ use crate::report::json::ClientExtras;
 use crate::report::{self, RunInfo, Secrets};
 use crate::stats::energy::energy;
 use crate::stats::summary::{
-    ClientReport, ErrorGroup, Figure, GpuSummary, MetricResult, StampSpreads, Verdict,
+    ClientReport, ErrorGroup, Figure, GpuSummary, MetricResult, OpenLoop, StampSpreads, Verdict,
 };
 use crate::stats::{CoreRecorder, Environment, IntervalLog, Summary, Totals};
 use crate::view::{show, tell};
@@ -120,9 +121,12 @@ pub fn conclude(run: &Run<'_>, measured: Measured) -> Exit {
              kept up"
         ));
     }
-    client
-        .notes
-        .extend(missed_lengths(run.config, &totals.metrics));
+    client.course = std::mem::take(&mut totals.course);
+    let method = method::lines(run.config, &totals.metrics, &client.course);
+    client.notes.extend(method);
+    if let Some(text) = report::course::behind(&client) {
+        tell(&format!("warning: {text}"));
+    }
     let interrupted = interrupted(run);
     client.notes.extend(interrupted.clone());
     let gpus = gpus(sampler, totals.window, &mut client);
@@ -144,7 +148,7 @@ pub fn conclude(run: &Run<'_>, measured: Measured) -> Exit {
     let complete = run
         .pace
         .total()
-        .is_none_or(|total| run.pace.finished_count() >= total);
+        .is_none_or(|total| run.pace.ended_count() >= total);
     let summary = Summary {
         metrics: totals.metrics,
         warmup: totals.warmup,
@@ -163,26 +167,6 @@ pub fn conclude(run: &Run<'_>, measured: Measured) -> Exit {
         tell(&format!("error: {}", run.info.secrets.shown(&fault)));
         exit.worse(worse)
     })
-}
-
-/// Says how many answers missed the asked length, and what fixes it on this endpoint.
-fn missed_lengths(config: &Config, metrics: &[MetricResult]) -> Option<String> {
-    let figure = |tag: &str| {
-        let metric = metrics.iter().find(|metric| metric.tag == tag)?;
-        match metric.figure {
-            Figure::Scalar(value) => Some(value),
-            _ => None,
-        }
-    };
-    let missed = figure("osl_mismatch_count").filter(|&count| count > 0.0)?;
-    let all = figure("request_count")?;
-    let advice = match config.osl_deterministic {
-        true => "the server does not hold to --output-tokens-mean-deterministic",
-        false => "--output-tokens-mean-deterministic fixes it where the server can",
-    };
-    Some(format!(
-        "{missed} of {all} answers missed the asked length: {advice}"
-    ))
 }
 
 /// Writes the files and the screen; gives back what was lost on the way, and how bad each loss is.
@@ -363,6 +347,7 @@ fn client_report(
         client.concurrency_held = totals.steady.as_ref().map(|steady| steady.concurrency_held);
     } else {
         client.delivered_rate = run.pace.delivered_rate();
+        client.open_loop = Some(open_loop(run, client.send_lag.max));
     }
     let notes = notes(run, &client);
     client.notes.extend(notes);
@@ -400,6 +385,19 @@ fn notes(run: &Run<'_>, client: &ClientReport) -> Vec<String> {
     let timeout = run.config.request_timeout.as_secs();
     notes.push(format!("limit on a whole request: {timeout} s"));
     notes
+}
+
+/// `sent_lag` is how late the latest of those sent went.
+fn open_loop(run: &Run<'_>, sent_lag: u64) -> OpenLoop {
+    let skipped = run.pace.skipped();
+    OpenLoop {
+        cap: run.config.load.cap(),
+        skips_capped: run.config.skip_capped,
+        skips_late: run.config.skip_late,
+        skipped_capped: skipped.capped,
+        skipped_late: skipped.late,
+        lag_max: skipped.late_max.max(Ns(sent_lag)),
+    }
 }
 
 fn interval_log(totals: &Totals) -> Vec<u8> {
@@ -465,7 +463,7 @@ fn write_inputs(run: &Run<'_>) -> Result<(), String> {
     if run.config.export_level < ExportLevel::Records {
         return Ok(());
     }
-    let sent = run.pace.sent_count();
+    let sent = run.pace.claimed_count();
     let mut hash = Sha256::new();
     let mut out = br#"{"data":["#.to_vec();
     let hides = plan_text::hides_inputs(run.config);

@@ -177,6 +177,8 @@ pub fn pace(config: &Config, cores: usize) -> Result<PaceOptions, String> {
         count,
         due,
         cap,
+        skip_capped: config.skip_capped,
+        skip_late: config.skip_late,
         duration: config.duration,
         grace: config.grace,
         cores: u32::try_from(cores).unwrap_or(1),

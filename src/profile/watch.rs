@@ -101,6 +101,7 @@ fn snapshot(pace: &Pace, events_per_s: Option<f64>, at: Ns) -> Snapshot {
         phase,
         done,
         failed,
+        skipped: pace.skipped().count(),
         total,
         in_flight: u64::from(pace.in_flight()),
         events_per_s,

@@ -1,5 +1,6 @@
 //! The report on screen: verdict, AIPerf's table, errors, GPUs, method, verdict again.
 
+use super::course;
 use super::support;
 use super::text::{grouped, span, stat};
 use crate::base::one_line;
@@ -21,7 +22,7 @@ const HEADER_CHARS_MAX: usize = 30;
 /// loop: with a slot for every request they repeat what stands above them.
 pub fn report(summary: &Summary, ours: &[MetricResult], width: usize) -> String {
     let width = width.max(80);
-    let mut out = verdict(summary);
+    let mut out = verdict(summary, width);
     out.push('\n');
     let is_closed = summary.client.concurrency_asked.is_some();
     let ours = if is_closed { &[] } else { ours };
@@ -96,7 +97,7 @@ fn verdict_line(summary: &Summary) -> String {
     format!("Verdict: {} ({means}{failed})", verdict.name())
 }
 
-fn verdict(summary: &Summary) -> String {
+fn verdict(summary: &Summary, width: usize) -> String {
     let client = &summary.client;
     let mut out = verdict_line(summary);
     out.push('\n');
@@ -113,6 +114,7 @@ fn verdict(summary: &Summary) -> String {
             unit = reason.unit,
         );
     }
+    indented(course::open_loop_lines(client), width, &mut out);
     let _ = writeln!(
         out,
         "  the client: receive lag p99 {}, send lag p99 {}, event time error p99 {}, busiest \
@@ -285,8 +287,16 @@ fn method(summary: &Summary, rows: &[&MetricResult], width: usize, out: &mut Str
         .iter()
         .filter(|column| rows.iter().any(|row| has_mark(row, column)));
     lines.extend(marked.filter_map(|column| support::note(column)));
-    lines.push("one run: three or more make a number to quote".into());
+    lines.push(
+        "one run: three or more make a number to quote; p99 varies by 5 to 10 % between runs"
+            .into(),
+    );
     out.push_str("\nMethod\n");
+    lines.extend(course::slowest_lines(&client.course));
+    indented(lines, width, out);
+}
+
+fn indented(lines: Vec<String>, width: usize, out: &mut String) {
     for line in lines {
         for part in wrap(&line, width.saturating_sub(4)) {
             let _ = writeln!(out, "  {part}");

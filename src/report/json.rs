@@ -1,7 +1,7 @@
 //! `profile_export_aiperf.json`: AIPerf's keys in AIPerf's order, ours under `client`.
 
 use super::text::{PERCENTILE_KEYS, WEIGHTED_KEYS, wall};
-use super::{RunInfo, input_config, support};
+use super::{RunInfo, course, input_config, support};
 use crate::config::Config;
 use crate::stats::summary::{ClientReport, CoreReport, Figure, GpuSummary, MetricResult, Spread};
 use crate::stats::{Attainment, Environment, SteadyState, Summary};
@@ -299,6 +299,7 @@ fn client(report: &ClientReport) -> Value {
     put("environment", environment(&report.environment));
     put("cores", report.cores.iter().map(core).collect());
     put("notes", json!(report.notes));
+    course::add(report, &mut out);
     Value::Object(out)
 }
 
@@ -440,6 +441,13 @@ mod tests {
             count: 2,
         });
         summary.client.cores.push(CoreReport::default());
+        summary.client.open_loop = Some(Default::default());
+        summary.client.course.windows = Some(Default::default());
+        summary.client.course.slowest = vec![crate::stats::course::Slow {
+            index: 0,
+            request_id: 1,
+            stages: crate::stats::Stages::default(),
+        }];
         summary.client.reasons.push(crate::stats::summary::Reason {
             code: "send_lag",
             level: crate::stats::summary::Verdict::Degraded,

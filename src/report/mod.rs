@@ -4,6 +4,7 @@
 //! snapshot made from a summary written by hand. Start at [`json::aiperf`].
 
 pub mod console;
+pub mod course;
 pub mod csv;
 #[cfg(test)]
 mod fixture;

@@ -2,6 +2,7 @@
 
 use super::arrivals::{ArrivalCv, Arrivals};
 use super::column::{Column, whole};
+use super::course::{self, Course};
 use super::distribution::{adjusted, float};
 use super::histogram::Histogram;
 use super::metric::{self, Kind, METRICS, Metric, Need};
@@ -105,6 +106,8 @@ pub struct Totals {
     pub good_token_throughput: Option<f64>,
     /// ns histograms by tag, for the interval log.
     pub histograms: Vec<(&'static str, Histogram)>,
+    /// Windows, waits, slowest requests.
+    pub course: Course,
 }
 
 /// One phase's columns.
@@ -438,6 +441,7 @@ pub struct Accumulator {
     options: AccumulateOptions,
     warmup: Part,
     profiling: Part,
+    course: course::Gather,
 }
 
 impl Accumulator {
@@ -448,6 +452,7 @@ impl Accumulator {
             options,
             warmup: Part::new(limits),
             profiling: Part::new(limits),
+            course: course::Gather::default(),
         }
     }
 
@@ -455,7 +460,10 @@ impl Accumulator {
     pub fn push(&mut self, record: &Record) {
         match record.phase {
             Phase::Warmup => self.warmup.push(record, &self.options),
-            Phase::Profiling => self.profiling.push(record, &self.options),
+            Phase::Profiling => {
+                self.profiling.push(record, &self.options);
+                self.course.push(record);
+            }
         }
     }
 
@@ -551,6 +559,7 @@ impl Accumulator {
             errors,
             window,
             histograms,
+            course: self.course.finish(),
         }
     }
 }

@@ -5,6 +5,7 @@
 pub mod accumulate;
 pub mod arrivals;
 mod column;
+pub mod course;
 pub mod distribution;
 pub mod energy;
 pub mod environment;

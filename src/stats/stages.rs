@@ -51,7 +51,7 @@ impl Part {
 }
 
 /// How long each part of a request took.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct Stages([Option<Ns>; PARTS.len()]);
 
 impl Stages {

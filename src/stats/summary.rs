@@ -1,8 +1,10 @@
 //! What a run amounts to: the input of every report.
 
 use super::arrivals::ArrivalCv;
+use super::course::Course;
 use super::environment::Environment;
 use super::record::Phase;
+use crate::base::{Ns, limits::LATE_MAX};
 
 /// Percentiles that every distribution has, in percent, ascending.
 pub const PERCENTILES: [f64; 11] = [
@@ -224,11 +226,40 @@ pub struct ClientReport {
     pub startup_ns: u64,
     /// The machine as the run found it.
     pub environment: Environment,
+    /// What holds for an open loop only.
+    pub open_loop: Option<OpenLoop>,
+    /// Windows, waits, slowest requests.
+    pub course: Course,
     /// Notes for the method block, each a sentence.
     pub notes: Vec<String>,
 }
 
+/// What an open loop did with requests that could not go at their time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct OpenLoop {
+    /// Cap on requests in flight.
+    pub cap: Option<u32>,
+    /// Under a full cap requests are skipped, else they wait for a slot.
+    pub skips_capped: bool,
+    /// Requests that the client comes to late are skipped, else sent at once.
+    pub skips_late: bool,
+    /// Skipped, since no slot was free.
+    pub skipped_capped: u64,
+    /// Skipped, since the client was late.
+    pub skipped_late: u64,
+    /// How late the client came to a request at the most, sent or skipped.
+    pub lag_max: Ns,
+}
+
 impl ClientReport {
+    /// True when the client came to some request so late that the schedule shows it: by more than
+    /// its mean gap, and than a timer's hiccup.
+    pub fn fell_behind(&self) -> bool {
+        let gap = self.scheduled_rate.map_or(0.0, |rate| 1.0 / rate);
+        let least = Ns::from_secs_f64(gap).max(LATE_MAX);
+        self.open_loop.is_some_and(|open| open.lag_max > least)
+    }
+
     /// Times that a slot of any worker rested, since no server was met.
     pub fn rests_count(&self) -> u64 {
         self.cores.iter().map(|core| core.rests_count).sum()

@@ -27,6 +27,8 @@ pub struct Snapshot {
     pub done: u64,
     /// Requests of this phase that failed.
     pub failed: u64,
+    /// Requests of the schedule that were not sent.
+    pub skipped: u64,
     /// Requests of this phase in all; absent where the clock ends it.
     pub total: Option<u64>,
     /// Requests in flight, of any phase.
@@ -67,7 +69,7 @@ impl Progress {
     /// Shows the newest numbers, if it is time.
     pub fn tick(&mut self, snapshot: Snapshot) {
         if let Display::Bar(bar) = &self.display {
-            bar.set_position(snapshot.done + snapshot.failed);
+            bar.set_position(snapshot.done + snapshot.failed + snapshot.skipped);
             match snapshot.total {
                 Some(total) => bar.set_length(total),
                 None => bar.unset_length(),
@@ -125,6 +127,9 @@ fn line(snapshot: &Snapshot) -> String {
     if snapshot.failed > 0 {
         text.push_str(&format!(", {} failed", snapshot.failed));
     }
+    if snapshot.skipped > 0 {
+        text.push_str(&format!(", {} skipped", snapshot.skipped));
+    }
     if let Some(rate) = snapshot.events_per_s {
         text.push_str(&format!(", {rate:.0} events/s"));
     }
@@ -141,6 +146,7 @@ mod tests {
             phase,
             done: 7,
             failed: 1,
+            skipped: 2,
             total: Some(20),
             in_flight: 4,
             events_per_s: Some(1_234.5),
@@ -150,7 +156,8 @@ mod tests {
     #[test]
     fn a_line_says_what_a_waiting_person_wants_and_has_no_escape() {
         let text = line(&snapshot(5_000, "measuring"));
-        let expected = "measuring 5 s: 8/20 requests, 4 in flight, 1 failed, 1234 events/s";
+        let expected =
+            "measuring 5 s: 8/20 requests, 4 in flight, 1 failed, 2 skipped, 1234 events/s";
         assert_eq!(text, expected);
         assert!(!text.contains('\u{1b}'));
     }

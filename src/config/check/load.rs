@@ -16,6 +16,14 @@ impl Draft {
         notes: &mut Vec<String>,
     ) -> Result<(), ConfigError> {
         config.load = load(self)?;
+        let is_open = !matches!(config.load, Load::Concurrency(_));
+        let capped = config.load.cap().is_some();
+        let needs = "it needs --request-rate";
+        let late = self.when_late.as_deref();
+        config.skip_late = skips("when-late", "send", late, is_open, needs)?;
+        let needs = "it needs --request-rate with --concurrency";
+        let full = self.when_capped.as_deref();
+        config.skip_capped = skips("when-capped", "wait", full, capped, needs)?;
         config.duration = match self.benchmark_duration {
             None => None,
             given => Some(seconds("benchmark-duration", given, 0.0, false)?),
@@ -66,6 +74,23 @@ impl Draft {
             None => RandomState::new().build_hasher().finish(),
         };
         Ok(())
+    }
+}
+
+/// Is the policy `skip`, not its alternative? `applies` is false where it would never be asked.
+fn skips(
+    flag: &'static str,
+    other: &str,
+    policy: Option<&str>,
+    applies: bool,
+    needs: &str,
+) -> Result<bool, ConfigError> {
+    match policy {
+        None => Ok(false),
+        Some("skip") if applies => Ok(true),
+        Some(policy) if policy == other && applies => Ok(false),
+        Some(policy) if policy == other || policy == "skip" => no(flag, needs),
+        Some(policy) => no(flag, format!("`{policy}` is unknown; {other} or skip")),
     }
 }
 

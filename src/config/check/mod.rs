@@ -286,6 +286,15 @@ mod tests {
                 "--backend",
             ),
             (json!({"arrival_pattern": "poisson"}), "--arrival-pattern"),
+            (json!({"when_late": "skip"}), "--when-late: it needs"),
+            (
+                json!({"when_late": "drop", "request_rate": 1.0}),
+                "--when-late: `drop` is unknown; send or skip",
+            ),
+            (
+                json!({"when_capped": "wait", "request_rate": 1.0}),
+                "--when-capped: it needs --request-rate with --concurrency",
+            ),
             (json!({"model": "a,b"}), "--model: a run measures one"),
             (json!({"model": ["a", "b"]}), "--model: a run measures one"),
             (json!({"model": ""}), "--model: a name"),

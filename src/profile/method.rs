@@ -1,0 +1,279 @@
+//! What a reader must know to quote a report: the lines of the method block that this run calls
+//! for. Those that every run has, and the slowest requests, are the console's own.
+
+use crate::config::{Api, Config, Load};
+use crate::stats::course::Course;
+use crate::stats::summary::{Figure, MetricResult};
+
+/// A warm-up has at least so many requests, and at least so much of the run.
+const WARMUP_REQUESTS_MIN: f64 = 10.0;
+const WARMUP_RATIO_MIN: f64 = 0.05;
+/// A run is stable when its last three windows differ by no more than this.
+const STABLE_RATIO_MAX: f64 = 1.10;
+/// An open loop is above capacity when the time from due to done grows by more than this, in
+/// seconds per second.
+const GROWTH_MAX: f64 = 0.05;
+
+/// The lines that apply, each a sentence.
+pub fn lines(config: &Config, metrics: &[MetricResult], course: &Course) -> Vec<String> {
+    let all = [
+        warmup(config, metrics),
+        instability(course),
+        overload(config, course),
+        missed_lengths(config, metrics),
+    ];
+    all.into_iter().flatten().collect()
+}
+
+fn figure(metrics: &[MetricResult], tag: &str) -> Option<f64> {
+    match metrics.iter().find(|metric| metric.tag == tag)?.figure {
+        Figure::Scalar(value) => Some(value),
+        _ => None,
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a count")]
+fn warmup(config: &Config, metrics: &[MetricResult]) -> Option<String> {
+    let measured = figure(metrics, "completed_request_count")?;
+    let wanted = WARMUP_REQUESTS_MIN.max((measured * WARMUP_RATIO_MIN).ceil());
+    let count = config.warmup_count as f64;
+    (count < wanted).then(|| {
+        format!(
+            "the warm-up had {count} requests, fewer than 10 or 5 % of the run: what a server does \
+             for its first ones is in the figures (--warmup-request-count {wanted})"
+        )
+    })
+}
+
+fn instability(course: &Course) -> Option<String> {
+    let (drift, windows) = (course.drift?, course.windows?);
+    let last = &windows[windows.len() - 3..];
+    let join = |values: Vec<f64>| {
+        let shown: Vec<String> = values.iter().map(|value| format!("{value:.1}")).collect();
+        shown.join(", ")
+    };
+    let throughputs = join(last.iter().map(|w| w.throughput_per_s).collect());
+    let latencies = join(last.iter().filter_map(|w| w.latency_ms).collect());
+    let mut found = Vec::new();
+    if drift.throughput_ratio > STABLE_RATIO_MAX {
+        found.push(format!("{throughputs} requests/s"));
+    }
+    if drift.latency_ratio > STABLE_RATIO_MAX {
+        found.push(format!("latency {latencies} ms on average"));
+    }
+    (!found.is_empty()).then(|| {
+        format!(
+            "not stable: over the last three quarters {}; more than 10 % apart, so a longer run \
+             would give other figures",
+            found.join(", ")
+        )
+    })
+}
+
+/// What is due and not done yet grows with the time from due to done: see [`Course::growth`].
+fn overload(config: &Config, course: &Course) -> Option<String> {
+    let (Load::Constant { rate_per_s, .. } | Load::Poisson { rate_per_s, .. }) = config.load else {
+        return None;
+    };
+    let growth = course.growth.filter(|&growth| growth > GROWTH_MAX)?;
+    let taken = rate_per_s / (1.0 + growth);
+    let under = match config.load.cap() {
+        Some(cap) => format!(" with {cap} in flight"),
+        None => String::new(),
+    };
+    Some(format!(
+        "open loop above capacity: the backlog grew through the run, each second of it by {:.0} ms \
+         from due to done: of {rate_per_s} requests/s about {taken:.1} were served{under}; latency \
+         tells how long the run was, not how fast the server is",
+        growth * 1e3
+    ))
+}
+
+/// How many answers missed the asked length, and what fixes it on this endpoint.
+fn missed_lengths(config: &Config, metrics: &[MetricResult]) -> Option<String> {
+    let missed = figure(metrics, "osl_mismatch_count").filter(|&count| count > 0.0)?;
+    let all = figure(metrics, "request_count")?;
+    let fields = match config.api {
+        Api::TritonTensorrtllm => "min_length",
+        Api::Chat | Api::Completions | Api::TritonVllm => "ignore_eos and min_tokens",
+    };
+    let advice = match config.osl_deterministic {
+        true => format!("the server does not hold to {fields}, which were sent"),
+        false => format!("--output-tokens-mean-deterministic fixes it, by {fields}"),
+    };
+    Some(format!(
+        "{missed} of {all} answers missed the asked length by more than 5 % or 50 tokens: {advice}"
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::{Anchor, Ns};
+    use crate::config::Draft;
+    use crate::stats::{AccumulateOptions, Accumulator, Record};
+
+    fn config(draft: Draft) -> Config {
+        draft.check("tokenring profile").unwrap().config
+    }
+
+    fn open(rate: f64, cap: Option<i64>) -> Config {
+        config(Draft {
+            request_rate: Some(rate),
+            concurrency: cap,
+            warmup_request_count: Some(1_000),
+            ..Draft::default()
+        })
+    }
+
+    fn closed(warmup: i64) -> Config {
+        config(Draft {
+            concurrency: Some(4),
+            warmup_request_count: Some(warmup),
+            ..Draft::default()
+        })
+    }
+
+    /// A request: due and start, and the end, in ms.
+    fn request(due: u64, start: u64, end: u64) -> Record {
+        let at = Ns::from_ms;
+        let mut record = Record {
+            due: at(due),
+            slot: at(start),
+            start: at(start),
+            sent: Some(at(start)),
+            first_content: Some(at(end)),
+            last_content: Some(at(end)),
+            done: at(end),
+            requested_output: Some(100),
+            ..Record::default()
+        };
+        record.tokens.output = Some(100);
+        record
+    }
+
+    fn found(config: &Config, records: impl IntoIterator<Item = Record>) -> Vec<String> {
+        let mut sum = Accumulator::new(AccumulateOptions {
+            streaming: false,
+            goodput: Vec::new(),
+            anchor: Anchor::at(Ns::ZERO, 0),
+            concurrency: None,
+            capped: config.load.cap().is_some(),
+        });
+        records.into_iter().for_each(|record| sum.push(&record));
+        let totals = sum.finish();
+        lines(config, &totals.metrics, &totals.course)
+    }
+
+    /// Begins of the lines, in order.
+    fn begins(config: &Config, records: impl IntoIterator<Item = Record>) -> Vec<String> {
+        let lines = found(config, records).into_iter();
+        lines
+            .map(|line| line.split([':', ',']).next().unwrap_or_default().into())
+            .collect()
+    }
+
+    /// Four slots that each take 100 ms.
+    fn steady(count: u64) -> impl Iterator<Item = Record> {
+        (0..count).map(|n| request(n / 4 * 100, n / 4 * 100, n / 4 * 100 + 100))
+    }
+
+    #[test]
+    fn a_short_warm_up_is_named_with_the_one_that_would_do() {
+        let none = Vec::<String>::new();
+        assert_eq!(begins(&closed(10), steady(200)), none);
+        let nine = found(&closed(9), steady(200));
+        assert!(nine[0].contains("had 9 requests"), "{nine:?}");
+        assert!(nine[0].contains("--warmup-request-count 10)"), "{nine:?}");
+        assert_eq!(begins(&closed(50), steady(1_000)), none);
+        let part = found(&closed(49), steady(1_000));
+        assert!(part[0].contains("--warmup-request-count 50)"), "{part:?}");
+    }
+
+    #[test]
+    fn a_run_that_drifts_is_not_stable_and_one_that_only_has_waves_is() {
+        let none = Vec::<String>::new();
+        for count in [1, 7, 20, 41, 400] {
+            assert_eq!(begins(&closed(1_000), steady(count)), none, "{count}");
+        }
+        // Each answer takes 0.1 ms longer than the one before.
+        let mut at = 0.0;
+        let slower = (0..2_000).map(|n| {
+            let (start, length) = (at, 100.0 + 0.1 * f64::from(n));
+            at += length;
+            request(start as u64, start as u64, at as u64)
+        });
+        let lines = found(&closed(1_000), slower);
+        assert!(lines[0].starts_with("not stable: over the"), "{lines:?}");
+        assert!(lines[0].contains("requests/s, latency"), "{lines:?}");
+    }
+
+    #[test]
+    fn latency_that_only_scatters_is_stable() {
+        let scattered = (0..400u64).map(|n| {
+            let length = 50 + n * 7_919 % 101;
+            request(n * 100, n * 100, n * 100 + length)
+        });
+        assert_eq!(begins(&closed(1_000), scattered), Vec::<String>::new());
+    }
+
+    #[test]
+    fn an_open_loop_above_capacity_is_told_from_long_answers() {
+        // 10/s are due and 8/s are served, one after the other.
+        let queue = || (0..200).map(|n| request(100 * n, 100 * n, 125 * n + 125));
+        let lines = found(&open(10.0, None), queue());
+        let overload = lines.iter().find(|line| line.starts_with("open loop"));
+        let overload = overload.unwrap();
+        assert!(
+            overload.contains("by 251 ms from due to done"),
+            "{overload}"
+        );
+        assert!(overload.contains("about 8.0 were served;"), "{overload}");
+        // The same under a cap: the wait is before the start.
+        let capped = (0..200).map(|n| request(100 * n, 125 * n, 125 * n + 125));
+        let lines = found(&open(10.0, Some(1)), capped);
+        assert!(lines.iter().any(|line| line.contains("served with 1 in")));
+        // Answers that take as long as half the run pile up too, and no line says so.
+        let long = (0..200).map(|n| request(100 * n, 100 * n, 100 * n + 10_000));
+        assert_eq!(begins(&open(10.0, None), long), Vec::<String>::new());
+        // A closed loop has no backlog.
+        let lines = begins(&closed(1_000), queue());
+        assert!(!lines.iter().any(|line| line.starts_with("open loop")));
+    }
+
+    #[test]
+    fn missed_lengths_name_what_fixes_them_on_this_endpoint() {
+        let short = || {
+            steady(8).enumerate().map(|(n, mut record)| {
+                record.tokens.output = Some(if n < 3 { 40 } else { 100 });
+                record
+            })
+        };
+        let advice = |draft: Draft| {
+            let draft = Draft {
+                warmup_request_count: Some(10),
+                model: Some("m".into()),
+                osl: Some(100.0),
+                ..draft
+            };
+            let lines = found(&config(draft), short());
+            assert_eq!(lines.len(), 1, "{lines:?}");
+            assert!(lines[0].starts_with("3 of 8 answers missed"), "{lines:?}");
+            lines[0].split(": ").nth(1).unwrap().to_string()
+        };
+        let fixes = "--output-tokens-mean-deterministic fixes it, by ";
+        let openai = Draft::default();
+        assert_eq!(advice(openai), format!("{fixes}ignore_eos and min_tokens"));
+        let triton = Draft {
+            backend: Some("tensorrtllm".into()),
+            ..Draft::default()
+        };
+        assert_eq!(advice(triton), format!("{fixes}min_length"));
+        let sent = Draft {
+            output_tokens_mean_deterministic: Some(true),
+            ..Draft::default()
+        };
+        let held = "the server does not hold to ignore_eos and min_tokens, which were sent";
+        assert_eq!(advice(sent), held);
+    }
+}
