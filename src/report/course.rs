@@ -61,9 +61,9 @@ pub fn behind(client: &ClientReport) -> Option<String> {
     ))
 }
 
-/// The slowest requests, a line each: the time from due to done, its stages, the id.
+/// The slowest requests, a line each: the id, the time from due to done, its stages.
 pub fn slowest_lines(course: &Course) -> Vec<String> {
-    let title = "slowest requests, ms from due to done, with their x_request_id:".to_string();
+    let title = "slowest requests (x_request_id, ms from due to done):".to_string();
     let title = (!course.slowest.is_empty()).then_some(title);
     title
         .into_iter()
@@ -77,10 +77,10 @@ fn slow_line(slow: &Slow) -> String {
     let shown = shown.map(|(part, length)| format!("{} {:.1}", word(part), length.as_ms()));
     let shown: Vec<String> = shown.collect();
     format!(
-        "{:.1} = {}  {}",
+        "{} {:.1} = {}",
+        jsonl::uuid(slow.request_id),
         slow.stages.total().as_ms(),
-        shown.join(" + "),
-        jsonl::uuid(slow.request_id)
+        shown.join(" + ")
     )
 }
 
@@ -125,17 +125,21 @@ fn open_loop(open: &OpenLoop, course: &Course) -> Value {
     put("when_late", policy(open.skips_late, "send").into());
     put("skipped_late_count", open.skipped_late.into());
     put("lag_ns_max", open.lag_max.0.into());
+    if let Some(growth) = course.growth {
+        put("backlog_growth_ratio", growth.into());
+    }
     Value::Object(out)
 }
 
 fn window(window: &Window) -> Value {
-    json!({
-        "ended_count": window.ended,
-        "request_throughput_per_s": window.throughput_per_s,
-        "request_latency_ms_avg": window.latency_ms,
-        "due_count": window.due,
-        "due_to_done_ms_avg": window.due_to_done_ms,
-    })
+    let mut out = Map::new();
+    let rate = window.throughput_per_s;
+    out.insert("ended_count".into(), window.ended.into());
+    out.insert("request_throughput_per_s".into(), rate.into());
+    if let Some(latency) = window.latency_ms {
+        out.insert("request_latency_ms_avg".into(), latency.into());
+    }
+    Value::Object(out)
 }
 
 fn slow(slow: &Slow) -> Value {

@@ -28,10 +28,6 @@ pub struct Window {
     pub throughput_per_s: f64,
     /// Mean latency of those, from start, ms.
     pub latency_ms: Option<f64>,
-    /// Requests that were due in it.
-    pub due: u64,
-    /// Mean time from due to done of those, ms; failures too: they wait as well.
-    pub due_to_done_ms: Option<f64>,
 }
 
 /// How the last three windows differ; 1 where chance explains the difference.
@@ -77,12 +73,14 @@ pub struct Slow {
 /// What the records say about the course.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Course {
-    /// From the first start to the last; absent beyond the exact limit.
+    /// From the first start to the last, since what follows only drains; absent beyond the exact
+    /// limit.
     pub windows: Option<[Window; WINDOWS]>,
     /// Between the last three windows; `None` without enough requests in each.
     pub drift: Option<Drift>,
-    /// By how much the time from due to done grows per second of the run, when it does so through
-    /// the last three windows and by more than chance. Of a rate r the server takes r / (1 + it).
+    /// By how much the time from due to done grows, in seconds per second of the schedule, when it
+    /// does so through the last three windows of that and by more than chance. Failures count: they
+    /// wait as well. Of a rate r the server takes r / (1 + it).
     pub growth: Option<f64>,
     /// Waits for a slot.
     pub slot_waits: SlotWaits,
@@ -147,14 +145,14 @@ impl Gather {
             request_id,
             stages,
         });
-        let cut = Cut::of(&self.points);
-        let latencies = cut.as_ref().map(|cut| cut.latencies(&self.points));
-        let waits = cut.as_ref().map(|cut| cut.waits(&self.points));
-        let both = cut.zip(latencies.as_ref()).zip(waits.as_ref());
+        let points = &self.points;
+        let sent = Cut::of(points, |point| point.start);
+        let latencies = sent.map(|cut| cut.latencies(points));
+        let scheduled = Cut::of(points, |point| point.due);
         Course {
-            windows: both.map(|((cut, latencies), waits)| cut.windows(latencies, waits)),
-            drift: both.and_then(|((_, latencies), _)| drift(latencies, &self.points)),
-            growth: both.and_then(|((cut, _), waits)| growth(cut.width_ms, waits)),
+            windows: sent.zip(latencies).map(|(cut, sums)| cut.windows(&sums)),
+            drift: latencies.and_then(|sums| drift(&sums, points)),
+            growth: scheduled.and_then(|cut| growth(cut.width_ms, &cut.waits(points))),
             slot_waits: self.slot_waits,
             slowest: slowest.collect(),
         }
@@ -187,7 +185,7 @@ impl Sum {
     }
 }
 
-/// How the time of sending is cut: what follows the last start only drains.
+/// How a time is cut into windows.
 #[derive(Clone, Copy, Debug)]
 struct Cut {
     from: Ns,
@@ -196,9 +194,10 @@ struct Cut {
 }
 
 impl Cut {
-    fn of(points: &[Point]) -> Option<Cut> {
-        let starts = || points.iter().map(|point| point.start);
-        let (from, to) = (starts().min()?, starts().max()?);
+    /// From the first of these moments to the last; absent when the points are not all.
+    fn of(points: &[Point], moment: fn(&Point) -> Ns) -> Option<Cut> {
+        let moments = || points.iter().map(moment);
+        let (from, to) = (moments().min()?, moments().max()?);
         let width_ms = to.since(from).filter(|span| span.0 > 0)?.as_ms() / 4.0;
         (points.len() <= EXACT_REQUESTS_MAX).then_some(Cut { from, to, width_ms })
     }
@@ -233,13 +232,11 @@ impl Cut {
         self.sums(points.iter().map(each))
     }
 
-    fn windows(&self, latencies: &[Sum; WINDOWS], waits: &[Sum; WINDOWS]) -> [Window; WINDOWS] {
-        std::array::from_fn(|at| Window {
-            ended: latencies[at].count,
-            throughput_per_s: float(latencies[at].count) / (self.width_ms / 1e3),
-            latency_ms: latencies[at].mean(),
-            due: waits[at].count,
-            due_to_done_ms: waits[at].mean(),
+    fn windows(&self, latencies: &[Sum; WINDOWS]) -> [Window; WINDOWS] {
+        latencies.map(|sum| Window {
+            ended: sum.count,
+            throughput_per_s: float(sum.count) / (self.width_ms / 1e3),
+            latency_ms: sum.mean(),
         })
     }
 }
@@ -296,4 +293,85 @@ fn growth(width_ms: f64, waits: &[Sum; WINDOWS]) -> Option<f64> {
     let ([first, middle, last], error) = last_three(waits)?;
     let grows = first < middle && middle < last && last - first > RANGE_99 * error;
     grows.then(|| (last - first) / (2.0 * width_ms))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A request: due, start and done in ms.
+    fn record(index: u64, due: u64, start: u64, done: u64) -> Record {
+        Record {
+            index,
+            due: Ns::from_ms(due),
+            slot: Ns::from_ms(start),
+            start: Ns::from_ms(start),
+            last_content: Some(Ns::from_ms(done)),
+            done: Ns::from_ms(done),
+            ..Record::default()
+        }
+    }
+
+    fn course(records: impl IntoIterator<Item = Record>) -> Course {
+        let mut gather = Gather::default();
+        records.into_iter().for_each(|record| gather.push(&record));
+        gather.finish()
+    }
+
+    #[test]
+    fn the_time_of_sending_is_cut_into_equal_windows() {
+        // A start each 100 ms from 0 to 4,000, 50 ms long: the last one ends after the windows.
+        let course = course((0..=40).map(|n| record(n, 100 * n, 100 * n, 100 * n + 50)));
+        let windows = course.windows.unwrap();
+        assert_eq!(windows.map(|window| window.ended), [10, 10, 10, 10]);
+        assert_eq!(windows[2].throughput_per_s, 10.0);
+        assert_eq!(windows[2].latency_ms, Some(50.0));
+        let drift = course.drift.unwrap();
+        assert_eq!((drift.throughput_ratio, drift.latency_ratio), (1.0, 1.0));
+        assert_eq!(course.growth, None);
+    }
+
+    #[test]
+    fn a_backlog_is_found_by_the_schedule_also_where_a_cap_stretches_the_run() {
+        // 40/s are due for 5 s, 20/s are sent: for 10 s.
+        let course = course((0..200).map(|n| record(n, 25 * n, 50 * n, 50 * n + 500)));
+        let growth = course.growth.unwrap();
+        assert!((growth - 1.0).abs() < 0.02, "{growth}");
+        let waits = course.slot_waits;
+        assert_eq!((waits.requests, waits.waited), (200, 199));
+        assert_eq!(waits.max, Ns::from_ms(199 * 25));
+        assert_eq!(waits.mean(), Ns::from_ms(100 * 25));
+    }
+
+    #[test]
+    fn too_few_requests_are_not_judged() {
+        let few = course((0..16).map(|n| record(n, 10 * n, 10 * n, 20 * n + 10)));
+        assert_eq!((few.drift, few.growth), (None, None));
+        let one = course([record(0, 0, 0, 10)]);
+        assert_eq!((one.windows, one.slowest.len()), (None, 1));
+        assert_eq!(course([]), Course::default());
+    }
+
+    #[test]
+    fn the_ten_slowest_are_kept_slowest_first_and_failures_are_not_among_them() {
+        let mut failed = record(99, 0, 0, 9_000);
+        failed.failure = Some(Box::new(crate::stats::Failure {
+            kind: crate::stats::FailureKind::Timeout,
+            stage: crate::stats::Stage::Stream,
+            code: 0,
+            name: "timeout".into(),
+            message: "timeout".into(),
+            after: None,
+        }));
+        // 7 n modulo 31 visits every length once.
+        let mixed = (0..31).map(|n| record(n, 0, 0, 100 + 7 * n % 31));
+        let course = course(mixed.chain([failed]));
+        let lengths: Vec<u64> = course
+            .slowest
+            .iter()
+            .map(|slow| slow.stages.total().0 / 1_000_000)
+            .collect();
+        assert_eq!(lengths, (121..=130).rev().collect::<Vec<_>>());
+        assert_eq!(course.slot_waits.requests, 32);
+    }
 }

@@ -1,0 +1,283 @@
+//! An open loop told straight: the field cases on scheduling and rates, by the built binary.
+
+use assert_cmd::cargo::cargo_bin;
+use serde_json::Value;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+mod mock;
+use mock::Mock;
+
+/// A profile of a constant rate.
+fn command(mock: &Mock, dir: &Path, flags: &[&str]) -> Command {
+    let mut command = Command::new(cargo_bin("tokenring"));
+    command
+        .args(["profile", "-m", "m", "-u", &mock.url, "--streaming"])
+        .args(["--isl", "8", "--tokenizer", "builtin", "--cores", "1"])
+        .args(["--arrival-pattern", "constant", "--no-gpu-telemetry"])
+        .args(["--allow-invalid", "--ui", "none", "--artifact-dir"])
+        .arg(dir)
+        .args(flags)
+        .env_remove("OPENAI_API_KEY")
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    command
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// What a run has printed and written.
+struct Ran {
+    screen: String,
+    stderr: String,
+    json: Value,
+    records: Vec<Value>,
+}
+
+fn ran(output: &Output, dir: &Path) -> Ran {
+    let stderr = text(&output.stderr);
+    assert!(output.status.success(), "{stderr}");
+    let read = |name: &str| std::fs::read_to_string(dir.join(name)).unwrap();
+    let json: Value = serde_json::from_str(&read("profile_export_aiperf.json")).unwrap();
+    let schema = include_str!("../schema/profile_export_aiperf.schema.json");
+    let schema = jsonschema::validator_for(&serde_json::from_str(schema).unwrap()).unwrap();
+    let faults: Vec<String> = schema.iter_errors(&json).map(|e| e.to_string()).collect();
+    assert!(faults.is_empty(), "{faults:?}");
+    let lines = read("profile_export.jsonl");
+    let records = lines
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap());
+    Ran {
+        screen: text(&output.stdout),
+        stderr,
+        json,
+        records: records.collect(),
+    }
+}
+
+fn run(mock: &Mock, flags: &[&str]) -> Ran {
+    let dir = tempfile::tempdir().unwrap();
+    let output = command(mock, dir.path(), flags).output().unwrap();
+    ran(&output, dir.path())
+}
+
+/// A moment of a record, in ms of wall time.
+fn moment(record: &Value, key: &str) -> f64 {
+    record["timeline"][key].as_u64().unwrap() as f64 / 1e6
+}
+
+/// How late a request was sent, in ms.
+fn lag(record: &Value) -> f64 {
+    moment(record, "start_ns") - moment(record, "due_ns")
+}
+
+/// The right value, or somewhat more on a machine that is busy with other things.
+fn is_about(value: &Value, right: f64) {
+    let value = value.as_f64().unwrap();
+    assert!(
+        (right * 0.98..right * 1.25).contains(&value),
+        "{value} for {right}"
+    );
+}
+
+#[test]
+fn the_wait_for_a_slot_is_in_the_latency_from_due_and_a_stage_of_its_own() {
+    // Field case SC-1: 10/s, 8 requests, one slot, 500 ms each. Request i waits i x 400 ms.
+    let mock = Mock::start(&["--ttft-ms", "500", "--itl-ms", "0", "--tokens", "1"]);
+    let load = ["--request-rate", "10", "--concurrency", "1"];
+    let ran = run(&mock, &[&load[..], &["--request-count", "8"]].concat());
+    let (json, client) = (&ran.json, &ran.json["client"]);
+    is_about(&json["request_latency"]["avg"], 500.0);
+    is_about(&client["slot_wait"]["avg"], 1_400.0);
+    is_about(&client["slot_wait"]["max"], 2_800.0);
+    for tag in [
+        "time_to_first_token_from_due",
+        "time_to_first_output_token_from_due",
+        "request_latency_from_due",
+    ] {
+        is_about(&client[tag]["avg"], 1_900.0);
+        is_about(&client[tag]["max"], 3_300.0);
+    }
+    let open = &client["open_loop"];
+    assert_eq!(
+        (&open["cap"], &open["when_capped"]),
+        (&1.into(), &"wait".into())
+    );
+    assert_eq!(
+        (&open["requests_count"], &open["waited_count"]),
+        (&8.into(), &7.into())
+    );
+    is_about(&open["wait_ns_avg"], 1_600e6);
+    is_about(&open["wait_ns_max"], 2_800e6);
+    let screen = &ran.screen;
+    for said in [
+        "open loop, capped at 1 in flight: 7 of 8 requests waited for a slot",
+        "Time to First Token (from due)",
+        "Request Latency (from due) (ms)",
+        "Slot Wait (ms)",
+        "the warm-up had 0 requests",
+        "slowest requests",
+    ] {
+        assert!(screen.contains(said), "{said}: {screen}");
+    }
+    let slowest = client["slowest_requests"].as_array().unwrap();
+    assert_eq!(slowest.len(), 8);
+    assert_eq!(slowest[0]["session_num"], 7);
+    let id = slowest[0]["x_request_id"].as_str().unwrap();
+    assert!(screen.contains(id), "{screen}");
+    // The stages of each request add up to its whole time, to the nanosecond.
+    for record in &ran.records {
+        let at = |key: &str| record["timeline"][key].as_u64().unwrap();
+        let stages = record["stages"].as_object().unwrap().iter();
+        let total = record["stages"]["total_ns"].as_u64().unwrap();
+        let parts: u64 = stages.map(|(_, length)| length.as_u64().unwrap()).sum();
+        assert_eq!(parts - total, total, "{record}");
+        assert_eq!(total, at("done_ns") - at("due_ns"), "{record}");
+        let metric = |tag: &str| record["metrics"][tag]["value"].as_f64().unwrap();
+        let http: f64 = [
+            "blocked",
+            "dns_lookup",
+            "connecting",
+            "sending",
+            "waiting",
+            "receiving",
+        ]
+        .map(|name| metric(&format!("http_req_{name}")))
+        .iter()
+        .sum();
+        assert!((http - metric("http_req_total")).abs() < 1e-6, "{record}");
+    }
+}
+
+#[test]
+fn a_full_cap_can_thin_the_schedule_instead_and_says_by_how_much() {
+    let mock = Mock::start(&["--ttft-ms", "300", "--itl-ms", "0", "--tokens", "1"]);
+    let load = [
+        "--request-rate",
+        "20",
+        "--concurrency",
+        "1",
+        "--request-count",
+        "20",
+    ];
+    let ran = run(&mock, &[&load[..], &["--when-capped", "skip"]].concat());
+    let open = &ran.json["client"]["open_loop"];
+    let skipped = open["skipped_capped_count"].as_u64().unwrap();
+    let sent = ran.json["request_count"]["avg"].as_f64().unwrap();
+    assert_eq!(skipped as f64 + sent, 20.0);
+    // A slot for 300 ms of every 350, at the best; a busy machine sends fewer still.
+    assert!((13..20).contains(&skipped), "{skipped}");
+    assert_eq!(open["waited_count"], 0);
+    assert_eq!(ran.json["is_complete"], true);
+    let said = format!("{skipped} of 20 requests found no slot and were skipped");
+    assert!(ran.screen.contains(&said), "{}", ran.screen);
+}
+
+#[test]
+fn sends_keep_to_absolute_times_and_do_not_drift() {
+    // Field case RA-1, shortened: gap by gap, each send would put off all that follow.
+    let mock = Mock::start(&["--ttft-ms", "0", "--itl-ms", "0", "--tokens", "1"]);
+    let ran = run(&mock, &["--request-rate", "200", "--request-count", "400"]);
+    let mut records = ran.records;
+    assert_eq!(records.len(), 400);
+    records.sort_by_key(|record| record["timeline"]["due_ns"].as_u64());
+    let span = moment(&records[399], "due_ns") - moment(&records[0], "due_ns");
+    assert!((span - 1_995.0).abs() < 1.0, "{span}");
+    let last = records[350..].iter().map(lag);
+    let least = last.fold(f64::INFINITY, f64::min);
+    assert!(least < 20.0, "the last sends are all {least} ms late");
+    assert!(ran.json["client"]["open_loop"]["lag_ns_max"].is_u64());
+}
+
+/// Requests that a mock has begun to answer.
+fn events(mock: &Mock) -> u64 {
+    let mut socket = TcpStream::connect(&mock.url).unwrap();
+    let request = b"GET /stats HTTP/1.1\r\nHost: m\r\nConnection: close\r\n\r\n";
+    socket.write_all(request).unwrap();
+    let mut answer = String::new();
+    socket.read_to_string(&mut answer).unwrap();
+    let body = answer.split("\r\n\r\n").nth(1).unwrap();
+    let stats: Value = serde_json::from_str(body).unwrap();
+    stats["events"].as_u64().unwrap()
+}
+
+#[test]
+fn a_client_that_was_frozen_says_so_and_sends_or_skips_as_told() {
+    // Field case RA-2 B: 100/s, the client stopped after about 1.5 s, for 2.
+    let mock = Mock::start(&["--ttft-ms", "1", "--itl-ms", "0", "--tokens", "1"]);
+    for policy in ["send", "skip"] {
+        let dir = tempfile::tempdir().unwrap();
+        let load = ["--request-rate", "100", "--request-count", "450"];
+        let flags = [&load[..], &["--when-late", policy, "--no-preflight"]].concat();
+        let enough = events(&mock) + 150;
+        let child = command(&mock, dir.path(), &flags).spawn().unwrap();
+        while events(&mock) < enough {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        let pid = child.id().to_string();
+        let signal = |name: &str| {
+            let sent = Command::new("kill").args([name, &pid]).status().unwrap();
+            assert!(sent.success());
+        };
+        signal("-STOP");
+        let since = Instant::now();
+        std::thread::sleep(Duration::from_secs(2));
+        signal("-CONT");
+        let frozen_ms = since.elapsed().as_secs_f64() * 1e3;
+        let output = child.wait_with_output().unwrap();
+        let ran = ran(&output, dir.path());
+        let open = &ran.json["client"]["open_loop"];
+        assert_eq!(open["when_late"], policy);
+        // By the closed form; the stop and the wake-up may come somewhat later than we sent them.
+        let most_ms = open["lag_ns_max"].as_f64().unwrap() / 1e6;
+        assert!(
+            (0.9..1.5).contains(&(most_ms / frozen_ms)),
+            "{most_ms} of {frozen_ms}"
+        );
+        let skipped = open["skipped_late_count"].as_u64().unwrap();
+        assert_eq!(ran.records.len() as u64 + skipped, 450);
+        let late = ran
+            .records
+            .iter()
+            .filter(|record| lag(record) > 100.0)
+            .count();
+        let became = match policy {
+            "send" => {
+                assert_eq!(skipped, 0);
+                // One for each 10 ms of the freeze but its last 100.
+                assert!(late as f64 > frozen_ms / 10.0 * 0.8, "{late} late");
+                "late requests were sent at once".to_string()
+            }
+            _ => {
+                assert_eq!(late, 0);
+                assert!(skipped as f64 > frozen_ms / 10.0 * 0.8, "{skipped} skipped");
+                format!("{skipped} requests were skipped")
+            }
+        };
+        let said =
+            format!("the client fell behind its schedule by up to {most_ms:.1} ms: {became}");
+        assert!(ran.screen.contains(&said), "{said}: {}", ran.screen);
+        assert!(
+            ran.stderr.contains("warning: the client fell behind"),
+            "{}",
+            ran.stderr
+        );
+        // Before the freeze no second has more than its share: 101, and what a busy machine puts
+        // together within 100 ms.
+        let mut starts: Vec<f64> = ran.records.iter().map(|r| moment(r, "start_ns")).collect();
+        starts.sort_by(f64::total_cmp);
+        let gap = |at: &usize| starts[*at] - starts[at - 1];
+        let frozen_at = (1..starts.len()).max_by(|a, b| gap(a).total_cmp(&gap(b)));
+        let before = &starts[..frozen_at.unwrap()];
+        assert!(before.len() > 110, "{}", before.len());
+        for (index, from) in before.iter().enumerate() {
+            let within = before[index..].partition_point(|at| at - from < 1_000.0);
+            assert!(within <= 111, "{within} within a second");
+        }
+    }
+}
