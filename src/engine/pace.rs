@@ -319,11 +319,7 @@ impl Pace {
             if slot.is_none() && skip.is_none() {
                 return Claim::Full;
             }
-            let next = index + 1;
-            let won = self
-                .next
-                .compare_exchange(index, next, Ordering::AcqRel, Ordering::Acquire)
-                .is_ok();
+            let won = self.advance(index);
             if slot.is_some() && (!won || skip.is_some()) {
                 self.in_flight.fetch_sub(1, Ordering::AcqRel);
             }
@@ -354,6 +350,14 @@ impl Pace {
                 granted,
             };
         }
+    }
+
+    /// Takes request `index` off the schedule; false when another core has done so.
+    fn advance(&self, index: u64) -> bool {
+        let next = index + 1;
+        self.next
+            .compare_exchange(index, next, Ordering::AcqRel, Ordering::Acquire)
+            .is_ok()
     }
 
     /// By how much the measured part of a schedule is put off, since the warm-up holds it back: it

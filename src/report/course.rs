@@ -1,5 +1,5 @@
-//! How a run went: what an open loop did with requests that could not go at their time, the windows,
-//! the slowest requests; for the screen and under `client` in the JSON.
+//! How a run went: what an open loop did with requests that could not go at their time, the
+//! windows, the slowest requests; for the screen and under `client` in the JSON.
 
 use super::jsonl;
 use crate::stats::course::{Course, Slow, Window};

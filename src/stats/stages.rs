@@ -55,10 +55,10 @@ impl Part {
 pub struct Stages([Option<Ns>; PARTS.len()]);
 
 impl Stages {
-    /// Of a request. What it did not come to is absent; a failed one has the rest of its time in the
-    /// part in which it failed. The sum is `done - due`, whatever the moments are: an unknown one
-    /// leaves its part's time to the next, and one that lies before its predecessor (the kernel's
-    /// receive time may lie before our own "written") ends a part of no length.
+    /// Of a request. What it did not come to is absent; a failed one has the rest of its time in
+    /// the part in which it failed. The sum is `done - due`, whatever the moments are: an unknown
+    /// one leaves its part's time to the next, and one that lies before its predecessor (the
+    /// kernel's receive time may lie before our own "written") ends a part of no length.
     ///
     /// ```
     /// use tokenring::base::Ns;
@@ -134,6 +134,7 @@ impl Stages {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::array::uniform9;
     use proptest::prelude::*;
 
     fn moment() -> impl Strategy<Value = Option<Ns>> {
@@ -167,7 +168,7 @@ mod tests {
         }
 
         #[test]
-        fn moments_in_order_each_end_their_own_stage(mut at in proptest::array::uniform9(0..1_000u64)) {
+        fn moments_in_order_each_end_their_own_stage(mut at in uniform9(0..1_000u64)) {
             at.sort_unstable();
             let [due, slot, start, begin, tcp, tls, written, first, done] = at.map(Ns);
             let record = Record {
