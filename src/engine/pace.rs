@@ -118,6 +118,9 @@ pub struct Pace {
     warmup_in_flight: AtomicU64,
     first_freed: AtomicU64,
     last_sent: AtomicU64,
+    /// Of the measured requests that were sent.
+    first_due: AtomicU64,
+    last_due: AtomicU64,
     cap: Option<Cap>,
     skipped_capped: AtomicU64,
     skipped_late: AtomicU64,
@@ -143,6 +146,8 @@ impl Pace {
             warmup_in_flight: AtomicU64::new(0),
             first_freed: AtomicU64::new(0),
             last_sent: AtomicU64::new(0),
+            first_due: AtomicU64::new(u64::MAX),
+            last_due: AtomicU64::new(0),
             skipped_capped: AtomicU64::new(0),
             skipped_late: AtomicU64::new(0),
             skipped_late_max: AtomicU64::new(0),
@@ -339,7 +344,7 @@ impl Pace {
             }
             self.last_sent.fetch_max(at.0, Ordering::AcqRel);
             if measured {
-                self.note_measurement(at);
+                self.note_measurement(at, due);
             }
             let phase = if measured {
                 Phase::Profiling
@@ -427,7 +432,11 @@ impl Pace {
         }
     }
 
-    fn note_measurement(&self, at: Ns) {
+    fn note_measurement(&self, at: Ns, due: Option<Ns>) {
+        if let Some(due) = due {
+            self.first_due.fetch_min(due.0, Ordering::AcqRel);
+            self.last_due.fetch_max(due.0, Ordering::AcqRel);
+        }
         let first = self.measured_from.compare_exchange(
             0,
             at.0.max(1),
@@ -472,15 +481,16 @@ impl Pace {
         (span > 0.0).then(|| gaps as f64 / span)
     }
 
-    /// What [`Pace::delivered_rate`] would be if every request had left at its due time.
+    /// What [`Pace::delivered_rate`] would be if every request had left at its due time. Those that
+    /// a full cap has skipped were not meant to leave; those that a late client has were.
     #[expect(clippy::cast_precision_loss, reason = "a count")]
     pub fn scheduled_rate(&self) -> Option<f64> {
-        let due = self.options.due.as_ref()?;
-        let from = usize::try_from(self.options.warmup).ok()?;
-        let to = usize::try_from(self.claimed_count()).ok()?.min(due.len());
-        let sent = due.get(from..to).filter(|sent| sent.len() > 1)?;
-        let span = sent[sent.len() - 1].since(sent[0])?.as_secs();
-        (span > 0.0).then(|| (sent.len() - 1) as f64 / span)
+        let meant = self.sent_count() + self.skipped().late;
+        let gaps = meant.checked_sub(self.options.warmup + 1);
+        let first = Ns(self.first_due.load(Ordering::Acquire));
+        let last = Ns(self.last_due.load(Ordering::Acquire));
+        let span = last.since(first)?.as_secs();
+        (span > 0.0 && !self.is_closed()).then_some(gaps? as f64 / span)
     }
 
     /// True in a closed loop.
@@ -680,6 +690,25 @@ mod tests {
         assert_eq!((pace.skipped().capped, pace.skipped().late), (2, 0));
         assert_eq!((pace.sent_count(), pace.claimed_count()), (3, 5));
         assert_eq!(pace.in_flight(), 0);
+    }
+
+    #[test]
+    fn what_a_cap_skips_as_told_is_not_lacking_from_the_rate_and_what_comes_late_is() {
+        let mut options = open(Some(1), [0, 10, 20, 30, 40]);
+        (options.skip_capped, options.skip_late) = (true, true);
+        let pace = started(options);
+        let _ = pace.claim(at(0), 0);
+        pace.ended(at(15), Phase::Profiling, false);
+        // The one due at 10 had no slot; then each goes at its time.
+        assert_eq!(index(pace.claim(at(20), 0)), Some(2));
+        assert_eq!(pace.scheduled_rate(), Some(50.0));
+        assert_eq!(pace.delivered_rate(), Some(50.0));
+        pace.ended(at(21), Phase::Profiling, false);
+        assert_eq!(index(pace.claim(at(41), 0)), Some(4));
+        let skipped = pace.skipped();
+        assert_eq!((skipped.capped, skipped.late), (1, 1));
+        assert_eq!(pace.scheduled_rate(), Some(75.0));
+        assert!(pace.delivered_rate().unwrap() < 50.0);
     }
 
     #[test]
