@@ -85,6 +85,8 @@ pub enum TokenCount {
 /// Which files to write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ExportLevel {
+    /// No folder at all: whoever asked for the run takes its summary. No flag asks for it.
+    Nothing,
     /// Summaries only.
     Summary,
     /// And a line per request.

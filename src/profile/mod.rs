@@ -1,6 +1,6 @@
 //! One benchmark: build the plans, run the phases, sum up, judge, write.
 //!
-//! Knows nothing of flags. Start at [`run`].
+//! Knows nothing of flags. Start at [`run`]; a run of many goes by [`summarize`].
 
 mod demo;
 mod early;
@@ -20,4 +20,8 @@ mod steps;
 mod verdict;
 mod watch;
 
-pub use run::{Launch, run};
+pub use demo::Demo;
+pub use early::Early;
+pub use run::{Launch, run, summarize};
+pub use setup::{check_limits, cores};
+pub use signals::Signals;

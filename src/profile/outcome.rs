@@ -54,8 +54,8 @@ pub struct Run<'a> {
     pub info: &'a RunInfo,
     /// Signals so far.
     pub signals: &'a Signals,
-    /// Folder.
-    pub dir: &'a RunDir,
+    /// Folder; absent for one run of many.
+    pub dir: Option<&'a RunDir>,
 }
 
 /// What must never be written.
@@ -72,7 +72,7 @@ pub fn artifact_path(config: &Config) -> PathBuf {
 }
 
 /// What reports say about a run.
-pub fn run_info(config: &Config, dir: &RunDir, anchor: Anchor) -> RunInfo {
+pub fn run_info(config: &Config, dir: Option<&RunDir>, anchor: Anchor) -> RunInfo {
     let secrets = secrets(config);
     let id = uuid::Uuid::new_v4().simple().to_string();
     RunInfo {
@@ -83,7 +83,7 @@ pub fn run_info(config: &Config, dir: &RunDir, anchor: Anchor) -> RunInfo {
         anchor,
         urls: config.urls.iter().map(Url::origin_shown).collect(),
         models: config.model.clone().into_iter().collect(),
-        artifact_dir: dir.path().display().to_string(),
+        artifact_dir: dir.map_or(String::new(), |dir| dir.path().display().to_string()),
         hostname: rustix::system::uname()
             .nodename()
             .to_string_lossy()
@@ -97,6 +97,31 @@ pub fn run_info(config: &Config, dir: &RunDir, anchor: Anchor) -> RunInfo {
 /// Sums up, writes, prints. What is lost is told and makes the run no success; the other outputs
 /// are there all the same.
 pub fn conclude(run: &Run<'_>, measured: Measured) -> Exit {
+    let result = sum_up(run, measured);
+    let (verdict, ended_early) = (result.summary.client.verdict, result.ended_early);
+    let faults = publish(run, result);
+    let exit = exit(run, verdict, ended_early);
+    faults.into_iter().fold(exit, |exit, (worse, fault)| {
+        tell(&format!("error: {}", run.info.secrets.shown(&fault)));
+        exit.worse(worse)
+    })
+}
+
+/// All that a run amounts to.
+pub struct RunResult {
+    /// Its numbers and its verdict.
+    pub summary: Summary,
+    extras: ClientExtras,
+    histograms: Vec<u8>,
+    /// What a signal has left undone.
+    interrupted: Option<String>,
+    /// True when a worker did not see the end.
+    ended_early: bool,
+    files: RecordFiles,
+}
+
+/// Sums up and judges; writes and prints nothing.
+pub fn sum_up(run: &Run<'_>, measured: Measured) -> RunResult {
     let Measured {
         outputs,
         records,
@@ -156,13 +181,14 @@ pub fn conclude(run: &Run<'_>, measured: Measured) -> Exit {
         client,
         gpus,
     };
-    let said = interrupted.as_deref();
-    let faults = publish(run, &summary, &extras, &histograms, said, files);
-    let exit = exit(run, summary.client.verdict, ended_early);
-    faults.into_iter().fold(exit, |exit, (worse, fault)| {
-        tell(&format!("error: {}", run.info.secrets.shown(&fault)));
-        exit.worse(worse)
-    })
+    RunResult {
+        summary,
+        extras,
+        histograms,
+        interrupted,
+        ended_early,
+        files,
+    }
 }
 
 /// Says how many answers missed the asked length, and what fixes it on this endpoint.
@@ -186,18 +212,19 @@ fn missed_lengths(config: &Config, metrics: &[MetricResult]) -> Option<String> {
 }
 
 /// Writes the files and the screen; gives back what was lost on the way, and how bad each loss is.
-fn publish(
-    run: &Run<'_>,
-    summary: &Summary,
-    extras: &ClientExtras,
-    histograms: &[u8],
-    interrupted: Option<&str>,
-    mut files: RecordFiles,
-) -> Vec<(Exit, String)> {
-    let screen = |width| screen(run, summary, &extras.metrics, interrupted, width);
+fn publish(run: &Run<'_>, result: RunResult) -> Vec<(Exit, String)> {
+    let RunResult {
+        summary,
+        extras,
+        mut files,
+        ..
+    } = result;
+    let interrupted = result.interrupted.as_deref();
+    let screen = |width| screen(run, &summary, &extras.metrics, interrupted, width);
     // The most precious first: a disk that is nearly full takes what it can.
     files.free_room();
-    let mut lost = write_files(run, summary, extras, histograms, &screen(140));
+    let text = screen(140);
+    let mut lost = write_files(run, &summary, &extras, &result.histograms, &text);
     lost.extend(files.finish());
     lost.extend(write_inputs(run).err());
     let printed = print(run, &screen(terminal_width().unwrap_or(140)));
@@ -452,10 +479,8 @@ fn write_files(
     ];
     let write = |(standard, ending, bytes): (&str, &str, Vec<u8>)| {
         let name = file_name(run.config, standard, ending);
-        run.dir
-            .write(&name, &bytes)
-            .err()
-            .map(|error| error.to_string())
+        let written = run.dir?.write(&name, &bytes);
+        written.err().map(|error| error.to_string())
     };
     files.into_iter().filter_map(write).collect()
 }
@@ -498,9 +523,8 @@ fn write_inputs(run: &Run<'_>) -> Result<(), String> {
         format_args!(r#""sha256":"{digest}""#)
     );
     out.extend_from_slice(tail.as_bytes());
-    run.dir
-        .write(INPUTS, &out)
-        .map_err(|error| error.to_string())
+    let written = run.dir.map_or(Ok(()), |dir| dir.write(INPUTS, &out));
+    written.map_err(|error| error.to_string())
 }
 
 fn print(run: &Run<'_>, screen: &str) -> Result<(), String> {
