@@ -256,6 +256,8 @@ pub struct Config {
     pub allow_invalid: bool,
     /// Sample GPUs.
     pub gpu_telemetry: bool,
+    /// Measure what this machine can drive before the run.
+    pub calibrate: bool,
     /// Receive batching off (for benches and doubt): `--no-batching`.
     pub batching: bool,
     /// Compare the times of events with the stamps that `tokenring mock` writes into them.
@@ -313,6 +315,7 @@ impl Default for Config {
             dry_run: false,
             allow_invalid: false,
             gpu_telemetry: true,
+            calibrate: false,
             batching: true,
             check_stamps: false,
             command_line: String::new(),

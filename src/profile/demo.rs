@@ -1,5 +1,5 @@
-//! The bundled mock as a process of its own, on a free port: for `--demo`, and for runs whose server
-//! must be known.
+//! The bundled mock as a process of its own, on a free port: for `--demo`, and for runs whose
+//! server must be known.
 
 use crate::config::{Url, parse_url};
 use crate::runtime;

@@ -6,6 +6,7 @@ mod demo;
 mod early;
 mod environment;
 mod files;
+mod headroom;
 mod outcome;
 mod payload;
 mod plan_text;

@@ -1,6 +1,7 @@
 //! After the run: sum up, judge, write, print, and say how it ended.
 
 use super::files::{INPUTS, RecordFiles, file_name};
+use super::headroom::headroom;
 use super::payload::Payloads;
 use super::plan_text;
 use super::records::RecordOutcome;
@@ -21,7 +22,7 @@ use crate::stats::{CoreRecorder, Environment, IntervalLog, Summary, Totals};
 use crate::view::{show, tell};
 use crate::workload::TokenizerChoice;
 use sha2::{Digest, Sha256};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Failures that say that this machine, not the server, had no more.
 const OWN_FAULTS: [&str; 2] = ["too_many_open_files", "no_port_left"];
@@ -54,6 +55,8 @@ pub struct Run<'a> {
     pub info: &'a RunInfo,
     /// Signals so far.
     pub signals: &'a Signals,
+    /// The program, to know what is kept for it.
+    pub program: Option<&'a Path>,
     /// Folder; absent for one run of many.
     pub dir: Option<&'a RunDir>,
 }
@@ -155,6 +158,7 @@ pub fn sum_up(run: &Run<'_>, measured: Measured) -> RunResult {
     let window_s = totals.window.map_or(0.0, seconds);
     let per_joule = energy(&totals.metrics, &gpus, window_s, client.concurrency_asked);
     totals.metrics.extend(per_joule);
+    client.headroom = headroom(run.config, &client, &totals.metrics, run.program);
     (client.verdict, client.reasons) = verdict::judge(run.config, &client, scale(run, &totals));
     let histograms = interval_log(&totals);
     let extras = ClientExtras {

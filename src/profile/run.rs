@@ -101,6 +101,7 @@ fn carry_out<T>(
         payloads: &prepared.payloads,
         info: &driven.info,
         signals,
+        program: launch.program.as_deref(),
         dir: driven.dir.as_ref(),
     };
     let measured = Measured {
@@ -140,17 +141,8 @@ fn drive(
     ));
     let workers = spawn_workers(plans)?;
     // Only now is it sure that there will be a run: an earlier one moves aside no sooner.
-    let opened = watch::await_cores(prepared, &workers, signals, steps).and_then(|()| {
-        let wants_files = config.export_level > ExportLevel::Nothing;
-        let path = wants_files.then(|| outcome::artifact_path(config));
-        let open = |path| RunDir::open(path, config.overwrite, &files::names(config));
-        let dir = path.as_deref().map(open).transpose();
-        let dir = dir.map_err(|error| Early::usage(error.to_string()))?;
-        let info = outcome::run_info(config, dir.as_ref(), Anchor::take());
-        let files = RecordFiles::open(dir.as_ref(), config, info.clone());
-        let files = files.map_err(Early::usage)?;
-        Ok((dir, info, files))
-    });
+    let opened =
+        watch::await_cores(prepared, &workers, signals, steps).and_then(|()| open_files(config));
     let (dir, info, files) = match opened {
         Ok(opened) => opened,
         Err(early) => {
@@ -200,6 +192,18 @@ fn spawn_recorder(plan: RecordPlan, cores: Vec<usize>) -> Result<JoinHandle<Reco
         records::work(plan)
     };
     recorder.spawn(work).map_err(no_thread)
+}
+
+/// The folder with its files, unless the run is to leave none.
+fn open_files(config: &Config) -> Result<(Option<RunDir>, RunInfo, RecordFiles), Early> {
+    let wants_files = config.export_level > ExportLevel::Nothing;
+    let path = wants_files.then(|| outcome::artifact_path(config));
+    let open = |path| RunDir::open(path, config.overwrite, &files::names(config));
+    let dir = path.as_deref().map(open).transpose();
+    let dir = dir.map_err(|error| Early::usage(error.to_string()))?;
+    let info = outcome::run_info(config, dir.as_ref(), Anchor::take());
+    let files = RecordFiles::open(dir.as_ref(), config, info.clone());
+    Ok((dir, info, files.map_err(Early::usage)?))
 }
 
 fn no_thread(error: std::io::Error) -> Early {

@@ -1,7 +1,7 @@
 //! The report on screen: verdict, AIPerf's table, errors, GPUs, method, verdict again.
 
 use super::support;
-use super::text::{grouped, span, stat};
+use super::text::{grouped, span, stat, wall};
 use crate::base::one_line;
 use crate::stats::Summary;
 use crate::stats::metric::{self, Group, METRICS, Need};
@@ -136,6 +136,15 @@ fn verdict(summary: &Summary) -> String {
             span(errors.event_time.p99),
             span(errors.ttft.p99),
             span(errors.itl.p99)
+        );
+    }
+    if let Some(headroom) = &client.headroom {
+        let day = wall(headroom.measured_wall_ns);
+        let _ = writeln!(
+            out,
+            "  the client could drive {:.1} x this load (self-bench of {})",
+            headroom.ratio,
+            day.get(..10).unwrap_or(&day)
         );
     }
     let _ = writeln!(out, "  received by {}", client.receive_path);

@@ -1,6 +1,7 @@
 //! What a run amounts to: the input of every report.
 
 use super::arrivals::ArrivalCv;
+use super::capacity::Headroom;
 use super::environment::Environment;
 use super::record::Phase;
 
@@ -224,6 +225,8 @@ pub struct ClientReport {
     pub startup_ns: u64,
     /// The machine as the run found it.
     pub environment: Environment,
+    /// How much more the client could drive, where a self-benchmark of this shape is kept.
+    pub headroom: Option<Headroom>,
     /// Notes for the method block, each a sentence.
     pub notes: Vec<String>,
 }
