@@ -197,7 +197,8 @@ pub fn largest(bench: &SelfBench) -> String {
     };
     let load = match bench.mode {
         Mode::Streams { rate_per_stream } => {
-            format!("{} streams of {rate_per_stream} events/s", step.load)
+            let plural = if step.load == 1 { "" } else { "s" };
+            format!("{} stream{plural} of {rate_per_stream} events/s", step.load)
         }
         Mode::Requests => format!("{} requests/s", step.load),
     };
@@ -220,7 +221,7 @@ fn columns(rows: &[Vec<String>]) -> String {
             .zip(&widths)
             .map(|(cell, &width)| format!("{cell:>width$}"))
             .collect();
-        let _ = writeln!(out, "{}", cells.join("  "));
+        let _ = writeln!(out, "{}", cells.join("  ").trim_end());
     }
     out
 }
@@ -296,4 +297,121 @@ fn step(step: &Step) -> Value {
         put(name, errors.map_or(Value::Null, spread));
     }
     Value::Object(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::fixture;
+    use crate::stats::capacity::Machine;
+    use crate::stats::summary::{CoreReport, MetricResult, Reason, StampSpreads, Verdict};
+
+    fn step(load: u32, verdict: Verdict) -> Step {
+        let mut summary = fixture::summary();
+        let errors = |us: u64| Spread {
+            count: 100,
+            p50: us * 1_000,
+            p90: us * 2_000,
+            p99: us * 12_345,
+            p99_9: us * 20_000,
+            max: us * 400_000,
+        };
+        summary.metrics.push(MetricResult {
+            tag: "http_req_data_received",
+            ..summary.metric("request_latency").unwrap().clone()
+        });
+        summary.client.verdict = verdict;
+        summary.client.stamp_errors = Some(StampSpreads {
+            event_time: errors(5),
+            ttft: errors(8),
+            itl: errors(2),
+        });
+        summary.client.cores = vec![CoreReport {
+            cpu: Some(1),
+            busy_ratio: 0.5,
+            user_ns: 400_000_000,
+            system_ns: 600_000_000,
+            requests_count: u64::from(load),
+            events_count: 80 * u64::from(load),
+            ..CoreReport::default()
+        }];
+        if verdict != Verdict::Valid {
+            summary.client.reasons = vec![Reason {
+                code: "receive_lag",
+                level: verdict,
+                measured: 20.5,
+                limit: 10.0,
+                unit: "us (p99)",
+                advice: "more cores",
+            }];
+        }
+        Step {
+            memory_bytes_max: Some(100 << 20),
+            delivered_ratio: Some(0.5 + f64::from(u8::from(verdict == Verdict::Valid)) / 2.0),
+            ..Step::new(load, None, false, summary)
+        }
+    }
+
+    fn bench() -> SelfBench {
+        SelfBench {
+            machine: Machine {
+                cpu: "A CPU".into(),
+                kernel: "6.1".into(),
+                build: "0.1.0 1-2".into(),
+            },
+            measured_wall_ns: 1_796_003_780_483_785_999,
+            mode: Mode::Streams {
+                rate_per_stream: 40.0,
+            },
+            chunk_bytes: 900,
+            tls: true,
+            against: None,
+            client_cpus: vec![1],
+            mock_cpus: vec![0, 2],
+            steps: vec![step(100, Verdict::Valid), step(2_000, Verdict::Invalid)],
+            is_complete: true,
+            notes: vec!["a sentence".into()],
+        }
+    }
+
+    /// Another server without stamps, interrupted before anything held.
+    fn bare() -> SelfBench {
+        let mut bench = SelfBench {
+            mode: Mode::Requests,
+            against: Some("http://h:8000".into()),
+            mock_cpus: Vec::new(),
+            steps: vec![step(7, Verdict::Degraded)],
+            is_complete: false,
+            ..bench()
+        };
+        let step = &mut bench.steps[0];
+        step.client.stamp_errors = None;
+        (step.memory_bytes_max, step.delivered_ratio, step.core) = (None, None, None);
+        step.failed_count = 3;
+        bench
+    }
+
+    #[test]
+    fn the_tables_are_as_committed() {
+        insta::assert_snapshot!("self_bench", text(&bench()));
+        insta::assert_snapshot!("self_bench_bare", text(&bare()));
+    }
+
+    #[test]
+    fn the_document_fits_its_schema() {
+        let schema = include_str!("../../schema/self_bench.schema.json");
+        let schema: Value = serde_json::from_str(schema).unwrap();
+        let validator = jsonschema::validator_for(&schema).unwrap();
+        for bench in [bench(), bare()] {
+            let document = json(&bench);
+            let faults: Vec<String> = validator
+                .iter_errors(&document)
+                .map(|fault| format!("{}: {fault}", fault.instance_path()))
+                .collect();
+            assert_eq!(faults, Vec::<String>::new());
+        }
+        let mut broken = json(&bench());
+        broken["steps"][0]["verdict"] = "FINE".into();
+        assert!(!validator.is_valid(&broken));
+    }
 }
