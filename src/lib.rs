@@ -8,6 +8,7 @@
 // They panic on a closed or full output: view::tell and view::show do not.
 #![warn(clippy::print_stdout, clippy::print_stderr)]
 
+pub mod analyze;
 pub mod archive;
 pub mod base;
 pub mod cli;

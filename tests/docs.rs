@@ -74,6 +74,7 @@ fn run(words: &[String], dir: &Path, url: &str, is_bench: bool) {
         "tokenring" => {
             let mut command = Command::new(cargo_bin("tokenring"));
             command.current_dir(dir).env_remove("OPENAI_API_KEY");
+            command.env("XDG_CACHE_HOME", dir);
             command.args(words[1..].iter().map(|w| w.replace("localhost:8000", url)));
             match (words[1].as_str(), is_bench) {
                 ("profile", false) => {

@@ -18,7 +18,8 @@ pub struct OutFile {
 }
 
 impl OutFile {
-    pub(super) fn open(path: &Path) -> Result<OutFile, ArchiveError> {
+    /// Opens the file that will be at `path`.
+    pub fn open(path: &Path) -> Result<OutFile, ArchiveError> {
         let mut name = path.file_name().unwrap_or_default().to_os_string();
         name.push(super::temporary_ending());
         let temporary = path.with_file_name(name);

@@ -1,11 +1,14 @@
 //! Run folders: opened before anything is sent, files whole by rename, never over an earlier run.
+//! And what self-benchmarks have found, kept from run to run.
 //!
 //! Start at [`RunDir`]. It knows nothing of what the files say.
 
 mod aside;
+mod calibration;
 mod file;
 mod name;
 
+pub use calibration::{Calibration, machine};
 pub use file::OutFile;
 pub use name::run_name;
 

@@ -157,6 +157,9 @@ const FLAGS: &[Flag] = &[
     flag(MACHINE, None, &["workers-max",
         "max-workers"], Integer, "Most cores that auto takes"),
     flag(MACHINE, None, &["no-gpu-telemetry"], Switch, "Do not sample this machine's GPUs"),
+    flag(MACHINE, None, &["calibrate"], Switch,
+        "Before the run, measure for some seconds what this machine can drive (a short \
+        self-bench), so that the report can say how much more that is"),
     flag(MACHINE, None, &["no-batching"], Switch, "Wake for every read instead of in batches"),
     flag(MACHINE, None, &["check-stamps"], Switch,
         "The server is `tokenring mock` on this machine: report how far event times are from \

@@ -44,6 +44,12 @@ pub fn command() -> Command {
                 .help("Send at once"),
         )
         .arg(
+            Arg::new("tls")
+                .long("tls")
+                .action(ArgAction::SetTrue)
+                .help("Speak TLS, with a certificate made at start (clients: --tls-insecure)"),
+        )
+        .arg(
             Arg::new("ignore-max-tokens")
                 .long("ignore-max-tokens")
                 .action(ArgAction::SetTrue)
@@ -84,9 +90,10 @@ pub fn run(matches: &ArgMatches) -> Exit {
             return Exit::Usage;
         }
     };
+    let scheme = if options.tls { "https" } else { "http" };
     let served = mock::run(options, |addr| {
         // Whoever waits for the address must get it now; the server serves all the same.
-        let _ = show(format!("listening on http://{addr}\n").as_bytes());
+        let _ = show(format!("listening on {scheme}://{addr}\n").as_bytes());
     });
     match served {
         Ok(()) => Exit::Ok,
@@ -127,6 +134,7 @@ fn options(matches: &ArgMatches) -> Result<Options, String> {
         port: need(matches, "port")?,
         threads: need(matches, "threads")?,
         cores: cores(matches)?,
+        tls: matches.get_flag("tls"),
         model: need(matches, "model")?,
         ttft: ms(matches, "ttft-ms")?,
         itl: ms(matches, "itl-ms")?,

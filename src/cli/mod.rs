@@ -7,6 +7,7 @@ mod flags;
 mod mock;
 mod profile;
 mod refused;
+mod self_bench;
 
 use crate::base::{Exit, Ns, Secrets};
 use crate::config::hide_args;
@@ -23,6 +24,7 @@ fn command() -> Command {
         .subcommand_required(true)
         .arg_required_else_help(true)
         .subcommand(flags::command())
+        .subcommand(self_bench::command())
         .subcommand(mock::command())
         .subcommand(Command::new("doctor").about("Say what this machine offers to a run"))
         .subcommand(
@@ -56,6 +58,7 @@ pub fn main(args: impl IntoIterator<Item = OsString>, launched: Ns) -> Exit {
     };
     match matches.subcommand() {
         Some(("profile", matches)) => profile::run(matches, &args, launched, notes),
+        Some(("self-bench", matches)) => self_bench::run(matches),
         Some(("mock", matches)) => mock::run(matches),
         Some(("doctor", _)) => doctor::run(),
         Some(("completions", matches)) => completions(matches),

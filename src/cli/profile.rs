@@ -1,7 +1,7 @@
 //! `tokenring profile`: flags, file and environment become one configuration, and run.
 
-use super::flags;
-use crate::base::{Exit, Ns, REDACTED, limits};
+use super::{flags, self_bench};
+use crate::base::{Exit, Ns, REDACTED, limits, now};
 use crate::config::{self, Checked, Draft, hide_args};
 use crate::profile::{self, Launch};
 use crate::stats::metric;
@@ -37,15 +37,17 @@ pub fn run(matches: &ArgMatches, args: &[OsString], launched: Ns, accepted: Vec<
                             displays come with a later version";
                 notes.push(text.into());
             }
+            let mut at = launched;
+            if config.calibrate && !config.dry_run {
+                let exit = self_bench::calibrate(&config);
+                if exit != Exit::Ok {
+                    return exit;
+                }
+                // The run begins here.
+                at = now();
+            }
             let program = std::env::current_exe().ok();
-            profile::run(
-                config,
-                Launch {
-                    at: launched,
-                    program,
-                    notes,
-                },
-            )
+            profile::run(config, Launch { at, program, notes })
         }
     }
 }

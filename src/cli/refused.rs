@@ -5,15 +5,7 @@
 use std::ffi::OsString;
 
 /// Subcommands that a later version has, the peers' among them.
-const SUBCOMMANDS_LATER: &[&str] = &[
-    "analyze",
-    "self-bench",
-    "report",
-    "compare",
-    "plot",
-    "trace",
-    "config",
-];
+const SUBCOMMANDS_LATER: &[&str] = &["analyze", "report", "compare", "plot", "trace", "config"];
 
 /// Subcommands of the peers, with what takes their place.
 const SUBCOMMANDS_NEVER: &[(&str, &str)] = &[
@@ -397,7 +389,15 @@ mod tests {
                     .contains("later version; today: profile")
             );
         }
-        for name in ["profile", "mock", "doctor", "man", "completions", "pofile"] {
+        for name in [
+            "profile",
+            "self-bench",
+            "mock",
+            "doctor",
+            "man",
+            "completions",
+            "pofile",
+        ] {
             assert_eq!(subcommand(name), None, "{name}");
         }
     }

@@ -87,6 +87,7 @@ pub struct Draft {
     pub dry_run: Option<bool>,
     pub allow_invalid: Option<bool>,
     pub no_gpu_telemetry: Option<bool>,
+    pub calibrate: Option<bool>,
     pub no_batching: Option<bool>,
     /// See [`super::Config`].
     pub check_stamps: Option<bool>,

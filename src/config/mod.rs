@@ -95,6 +95,8 @@ pub enum TokenCount {
 /// Which files to write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ExportLevel {
+    /// No folder at all: whoever asked for the run takes its summary. No flag asks for it.
+    Nothing,
     /// Summaries only.
     Summary,
     /// And a line per request.
@@ -268,6 +270,8 @@ pub struct Config {
     pub allow_invalid: bool,
     /// Sample GPUs.
     pub gpu_telemetry: bool,
+    /// Measure what this machine can drive before the run.
+    pub calibrate: bool,
     /// Receive batching off (for benches and doubt): `--no-batching`.
     pub batching: bool,
     /// Compare the times of events with the stamps that `tokenring mock` writes into them.
@@ -327,6 +331,7 @@ impl Default for Config {
             dry_run: false,
             allow_invalid: false,
             gpu_telemetry: true,
+            calibrate: false,
             batching: true,
             check_stamps: false,
             command_line: String::new(),

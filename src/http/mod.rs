@@ -9,4 +9,4 @@ mod tls;
 
 pub use conn::{Conn, ConnError, Secured};
 pub use request::{HeaderError, Template};
-pub use tls::{TlsClient, TlsError, TlsOptions};
+pub use tls::{Session, TlsClient, TlsError, TlsOptions, TlsServer};

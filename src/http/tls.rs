@@ -1,7 +1,7 @@
-//! TLS without I/O: rustls between the socket's bytes and the codec's.
+//! TLS without I/O: rustls between the socket's bytes and the codec's, and the mock's.
 
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer, ServerName};
 use std::io::{Read, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -35,6 +35,9 @@ pub enum TlsError {
     /// In-memory transport.
     #[error("tls: {0}")]
     Io(#[from] std::io::Error),
+    /// The mock's own certificate.
+    #[error("tls: {0}")]
+    Certificate(#[from] rcgen::Error),
 }
 
 /// Builds sessions for one target.
@@ -73,7 +76,40 @@ impl TlsClient {
     pub(super) fn session(&self) -> Result<Session, TlsError> {
         let inner = rustls::ClientConnection::new(self.config.clone(), self.name.clone())?;
         Ok(Session {
-            inner: Box::new(inner),
+            inner: Box::new(inner.into()),
+        })
+    }
+}
+
+/// Builds sessions of a server that nobody has reason to trust: the mock.
+#[derive(Clone, Debug)]
+pub struct TlsServer {
+    config: Arc<rustls::ServerConfig>,
+}
+
+impl TlsServer {
+    /// A server for `host` and `localhost`, with a certificate of its own making: a client must be
+    /// told not to verify it. Cost: some ms.
+    pub fn self_signed(host: &str) -> Result<TlsServer, TlsError> {
+        let names = vec![host.to_string(), "localhost".to_string()];
+        let rcgen::CertifiedKey { cert, signing_key } = rcgen::generate_simple_self_signed(names)?;
+        let key = PrivatePkcs8KeyDer::from(signing_key.serialize_der());
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let mut config = rustls::ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()?
+            .with_no_client_auth()
+            .with_single_cert(vec![cert.der().clone()], key.into())?;
+        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        Ok(TlsServer {
+            config: Arc::new(config),
+        })
+    }
+
+    /// A new session.
+    pub fn session(&self) -> Result<Session, TlsError> {
+        let inner = rustls::ServerConnection::new(self.config.clone())?;
+        Ok(Session {
+            inner: Box::new(inner.into()),
         })
     }
 }
@@ -102,9 +138,9 @@ fn roots(options: &TlsOptions) -> Result<rustls::RootCertStore, TlsError> {
     Ok(roots)
 }
 
-/// One connection's TLS state.
-pub(super) struct Session {
-    inner: Box<rustls::ClientConnection>,
+/// One connection's TLS state, at either end.
+pub struct Session {
+    inner: Box<rustls::Connection>,
 }
 
 impl Session {

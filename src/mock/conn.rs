@@ -5,6 +5,7 @@ use super::request::{BODY_BYTES_MAX, Parsed, Route, parse};
 use super::server::Worker;
 use super::stats::add;
 use super::stream::Job;
+use crate::http::Session;
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
@@ -17,6 +18,7 @@ const ACCEPTS_MAX: usize = 256;
 #[derive(Default)]
 pub(super) struct Conn {
     fd: Option<OwnedFd>,
+    tls: Option<Session>,
     /// Rises whenever the connection closes or a request ends, so that old deadlines are void.
     pub(super) life: u32,
     input: Vec<u8>,
@@ -71,6 +73,9 @@ impl Worker {
                 self.free.push(index);
                 continue;
             }
+            // Without a session the first bytes are no request, and the connection ends by them.
+            let tls = self.shared.tls.as_ref();
+            self.conn(index).tls = tls.and_then(|tls| tls.session().ok());
             self.conn(index).fd = Some(fd);
             add(&self.counters.accepts, 1);
             self.shared.stats.open.rise();
@@ -114,7 +119,14 @@ impl Worker {
                     if conn.input.len() + count > 2 * BODY_BYTES_MAX {
                         return self.close(index);
                     }
-                    conn.input.extend_from_slice(&self.read[..count]);
+                    match &mut conn.tls {
+                        None => conn.input.extend_from_slice(&self.read[..count]),
+                        Some(tls) => {
+                            if tls.decrypt(&self.read[..count], &mut conn.input).is_err() {
+                                return self.close(index);
+                            }
+                        }
+                    }
                     if count < self.read.len() {
                         break;
                     }
@@ -124,11 +136,31 @@ impl Worker {
                 Err(_) => return self.close(index),
             }
         }
+        // The next part of a handshake, if it is time for one.
+        if self.conn(index).tls.is_some() && !self.send(index, &[]) {
+            return;
+        }
         self.take_requests(index);
     }
 
     /// Sends what the socket takes and keeps the rest. False: the connection is gone.
     pub(super) fn send(&mut self, index: u32, data: &[u8]) -> bool {
+        let Some(mut tls) = self.conn(index).tls.take() else {
+            return self.send_bytes(index, data);
+        };
+        let mut sealed = std::mem::take(&mut self.sealed);
+        sealed.clear();
+        let is_sealed = tls.encrypt(data, &mut sealed).is_ok();
+        self.conn(index).tls = Some(tls);
+        if !is_sealed {
+            self.close(index);
+        }
+        let is_alive = is_sealed && self.send_bytes(index, &sealed);
+        self.sealed = sealed;
+        is_alive
+    }
+
+    fn send_bytes(&mut self, index: u32, data: &[u8]) -> bool {
         let piece = self.shared.options.fragment.unwrap_or(usize::MAX);
         let conn = &mut self.conns[index as usize];
         let Some(fd) = &conn.fd else { return false };

@@ -77,6 +77,8 @@ pub struct Options {
     pub threads: usize,
     /// Core of each thread, used in turn; `None` pins nothing.
     pub cores: Option<Vec<usize>>,
+    /// Speak TLS, with a certificate made at start that no client trusts by itself.
+    pub tls: bool,
     /// The model served; `any` answers to every name and echoes it.
     pub model: String,
     /// From the request's last byte to the first token.
@@ -138,6 +140,7 @@ impl Default for Options {
             port: 8000,
             threads: 1,
             cores: None,
+            tls: false,
             model: "any".to_owned(),
             ttft: Ns::from_ms(50),
             itl: Ns::from_ms(20),

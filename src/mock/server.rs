@@ -7,6 +7,7 @@ use super::request::Api;
 use super::stats::{Counters, Stats};
 use super::wheel::{Entry, Wheel};
 use crate::base::{Ns, clock, now};
+use crate::http::{TlsError, TlsServer};
 use rustix::buffer::spare_capacity;
 use rustix::event::epoll;
 use rustix::event::epoll::{CreateFlags, EventData, EventFlags};
@@ -53,6 +54,9 @@ pub enum MockError {
         /// Why.
         source: std::io::Error,
     },
+    /// No certificate could be made.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
     /// The kernel refused something else.
     #[error("mock server failed: {0}")]
     Io(#[from] std::io::Error),
@@ -69,6 +73,7 @@ pub(super) struct Shared {
     pub(super) next_id: AtomicU64,
     /// Seconds since 1970 at start: `created` of every answer.
     pub(super) created: u64,
+    pub(super) tls: Option<TlsServer>,
 }
 
 fn check(options: &Options) -> Result<(), MockError> {
@@ -166,10 +171,15 @@ pub fn run(options: Options, on_ready: impl FnOnce(SocketAddr)) -> Result<(), Mo
         });
     }
     let (listeners, address) = listen_all(&options)?;
+    let tls = match options.tls {
+        true => Some(TlsServer::self_signed(&options.host)?),
+        false => None,
+    };
     let shared = Arc::new(Shared {
         stats: Stats::new(options.threads),
         next_id: AtomicU64::new(0),
         created: clock::wall_ns() / 1_000_000_000,
+        tls,
         options,
     });
     let mut threads = Vec::new();
@@ -253,6 +263,8 @@ pub(super) struct Worker {
     /// Requests that wait for a place below the concurrency limit, with their lives.
     pub(super) waiting: VecDeque<(u32, u32)>,
     pub(super) scratch: Vec<u8>,
+    /// What TLS makes of it.
+    pub(super) sealed: Vec<u8>,
     pub(super) read: Vec<u8>,
 }
 
@@ -285,6 +297,7 @@ impl Worker {
             ready: Vec::new(),
             waiting: VecDeque::new(),
             scratch: Vec::new(),
+            sealed: Vec::new(),
             read: vec![0; READ_BYTES],
         })
     }

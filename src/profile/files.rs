@@ -49,19 +49,22 @@ pub fn file_name(config: &Config, standard: &str, ending: &str) -> String {
 }
 
 impl RecordFiles {
-    /// Opens what the export level asks for.
-    pub fn open(dir: &RunDir, config: &Config, run: RunInfo) -> Result<RecordFiles, String> {
-        let open = |level, standard: &str, ending: &str| match config.export_level >= level {
-            true => dir
-                .file(&file_name(config, standard, ending))
-                .map(Some)
-                .map_err(|error| error.to_string()),
-            false => Ok(None),
+    /// Opens what the export level asks for; nothing without a folder.
+    pub fn open(
+        dir: Option<&RunDir>,
+        config: &Config,
+        run: RunInfo,
+    ) -> Result<RecordFiles, String> {
+        let open = |level, standard: &str, ending: &str| {
+            let dir = dir.filter(|_| config.export_level >= level);
+            dir.map(|dir| dir.file(&file_name(config, standard, ending)))
+                .transpose()
+                .map_err(|error| error.to_string())
         };
         Ok(RecordFiles {
             records: open(ExportLevel::Records, "profile_export.jsonl", ".jsonl")?,
             raw: open(ExportLevel::Raw, "profile_export_raw.jsonl", "_raw.jsonl")?,
-            room: Some(dir.reserve()),
+            room: dir.map(RunDir::reserve),
             faults: Vec::new(),
             run,
             line: Vec::new(),

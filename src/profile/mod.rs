@@ -1,11 +1,12 @@
 //! One benchmark: build the plans, run the phases, sum up, judge, write.
 //!
-//! Knows nothing of flags. Start at [`run`].
+//! Knows nothing of flags. Start at [`run`]; a run of many goes by [`summarize`].
 
 mod demo;
 mod early;
 mod environment;
 mod files;
+mod headroom;
 mod method;
 mod outcome;
 mod payload;
@@ -21,4 +22,8 @@ mod steps;
 mod verdict;
 mod watch;
 
-pub use run::{Launch, run};
+pub use demo::Demo;
+pub use early::Early;
+pub use run::{Launch, run, summarize};
+pub use setup::{check_limits, cores};
+pub use signals::Signals;

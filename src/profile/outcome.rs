@@ -1,6 +1,7 @@
 //! After the run: sum up, judge, write, print, and say how it ended.
 
 use super::files::{INPUTS, RecordFiles, file_name};
+use super::headroom::headroom;
 use super::method;
 use super::payload::Payloads;
 use super::plan_text;
@@ -22,7 +23,7 @@ use crate::stats::{CoreRecorder, Environment, IntervalLog, Summary, Totals};
 use crate::view::{show, tell};
 use crate::workload::TokenizerChoice;
 use sha2::{Digest, Sha256};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Failures that say that this machine, not the server, had no more.
 const OWN_FAULTS: [&str; 2] = ["too_many_open_files", "no_port_left"];
@@ -55,8 +56,10 @@ pub struct Run<'a> {
     pub info: &'a RunInfo,
     /// Signals so far.
     pub signals: &'a Signals,
-    /// Folder.
-    pub dir: &'a RunDir,
+    /// The program, to know what is kept for it.
+    pub program: Option<&'a Path>,
+    /// Folder; absent for one run of many.
+    pub dir: Option<&'a RunDir>,
 }
 
 /// What must never be written.
@@ -73,7 +76,7 @@ pub fn artifact_path(config: &Config) -> PathBuf {
 }
 
 /// What reports say about a run.
-pub fn run_info(config: &Config, dir: &RunDir, anchor: Anchor) -> RunInfo {
+pub fn run_info(config: &Config, dir: Option<&RunDir>, anchor: Anchor) -> RunInfo {
     let secrets = secrets(config);
     let id = uuid::Uuid::new_v4().simple().to_string();
     RunInfo {
@@ -84,7 +87,7 @@ pub fn run_info(config: &Config, dir: &RunDir, anchor: Anchor) -> RunInfo {
         anchor,
         urls: config.urls.iter().map(Url::origin_shown).collect(),
         models: config.model.clone().into_iter().collect(),
-        artifact_dir: dir.path().display().to_string(),
+        artifact_dir: dir.map_or(String::new(), |dir| dir.path().display().to_string()),
         hostname: rustix::system::uname()
             .nodename()
             .to_string_lossy()
@@ -98,6 +101,34 @@ pub fn run_info(config: &Config, dir: &RunDir, anchor: Anchor) -> RunInfo {
 /// Sums up, writes, prints. What is lost is told and makes the run no success; the other outputs
 /// are there all the same.
 pub fn conclude(run: &Run<'_>, measured: Measured) -> Exit {
+    let result = sum_up(run, measured);
+    if let Some(text) = report::course::behind(&result.summary.client) {
+        tell(&format!("warning: {text}"));
+    }
+    let (verdict, ended_early) = (result.summary.client.verdict, result.ended_early);
+    let faults = publish(run, result);
+    let exit = exit(run, verdict, ended_early);
+    faults.into_iter().fold(exit, |exit, (worse, fault)| {
+        tell(&format!("error: {}", run.info.secrets.shown(&fault)));
+        exit.worse(worse)
+    })
+}
+
+/// All that a run amounts to.
+pub struct RunResult {
+    /// Its numbers and its verdict.
+    pub summary: Summary,
+    extras: ClientExtras,
+    histograms: Vec<u8>,
+    /// What a signal has left undone.
+    interrupted: Option<String>,
+    /// True when a worker did not see the end.
+    ended_early: bool,
+    files: RecordFiles,
+}
+
+/// Sums up and judges; writes and prints nothing.
+pub fn sum_up(run: &Run<'_>, measured: Measured) -> RunResult {
     let Measured {
         outputs,
         records,
@@ -124,9 +155,6 @@ pub fn conclude(run: &Run<'_>, measured: Measured) -> Exit {
     client.course = std::mem::take(&mut totals.course);
     let method = method::lines(run.config, &totals.metrics, &client.course);
     client.notes.extend(method);
-    if let Some(text) = report::course::behind(&client) {
-        tell(&format!("warning: {text}"));
-    }
     let interrupted = interrupted(run);
     client.notes.extend(interrupted.clone());
     let gpus = gpus(sampler, totals.window, &mut client);
@@ -134,6 +162,7 @@ pub fn conclude(run: &Run<'_>, measured: Measured) -> Exit {
     let window_s = totals.window.map_or(0.0, seconds);
     let per_joule = energy(&totals.metrics, &gpus, window_s, client.concurrency_asked);
     totals.metrics.extend(per_joule);
+    client.headroom = headroom(run.config, &client, &totals.metrics, run.program);
     (client.verdict, client.reasons) = verdict::judge(run.config, &client, scale(run, &totals));
     let histograms = interval_log(&totals);
     let extras = ClientExtras {
@@ -160,28 +189,30 @@ pub fn conclude(run: &Run<'_>, measured: Measured) -> Exit {
         client,
         gpus,
     };
-    let said = interrupted.as_deref();
-    let faults = publish(run, &summary, &extras, &histograms, said, files);
-    let exit = exit(run, summary.client.verdict, ended_early);
-    faults.into_iter().fold(exit, |exit, (worse, fault)| {
-        tell(&format!("error: {}", run.info.secrets.shown(&fault)));
-        exit.worse(worse)
-    })
+    RunResult {
+        summary,
+        extras,
+        histograms,
+        interrupted,
+        ended_early,
+        files,
+    }
 }
 
 /// Writes the files and the screen; gives back what was lost on the way, and how bad each loss is.
-fn publish(
-    run: &Run<'_>,
-    summary: &Summary,
-    extras: &ClientExtras,
-    histograms: &[u8],
-    interrupted: Option<&str>,
-    mut files: RecordFiles,
-) -> Vec<(Exit, String)> {
-    let screen = |width| screen(run, summary, &extras.metrics, interrupted, width);
+fn publish(run: &Run<'_>, result: RunResult) -> Vec<(Exit, String)> {
+    let RunResult {
+        summary,
+        extras,
+        mut files,
+        ..
+    } = result;
+    let interrupted = result.interrupted.as_deref();
+    let screen = |width| screen(run, &summary, &extras.metrics, interrupted, width);
     // The most precious first: a disk that is nearly full takes what it can.
     files.free_room();
-    let mut lost = write_files(run, summary, extras, histograms, &screen(140));
+    let text = screen(140);
+    let mut lost = write_files(run, &summary, &extras, &result.histograms, &text);
     lost.extend(files.finish());
     lost.extend(write_inputs(run).err());
     let printed = print(run, &screen(terminal_width().unwrap_or(140)));
@@ -450,10 +481,8 @@ fn write_files(
     ];
     let write = |(standard, ending, bytes): (&str, &str, Vec<u8>)| {
         let name = file_name(run.config, standard, ending);
-        run.dir
-            .write(&name, &bytes)
-            .err()
-            .map(|error| error.to_string())
+        let written = run.dir?.write(&name, &bytes);
+        written.err().map(|error| error.to_string())
     };
     files.into_iter().filter_map(write).collect()
 }
@@ -496,9 +525,8 @@ fn write_inputs(run: &Run<'_>) -> Result<(), String> {
         format_args!(r#""sha256":"{digest}""#)
     );
     out.extend_from_slice(tail.as_bytes());
-    run.dir
-        .write(INPUTS, &out)
-        .map_err(|error| error.to_string())
+    let written = run.dir.map_or(Ok(()), |dir| dir.write(INPUTS, &out));
+    written.map_err(|error| error.to_string())
 }
 
 fn print(run: &Run<'_>, screen: &str) -> Result<(), String> {

@@ -9,7 +9,7 @@ use super::steps::Steps;
 use super::{Launch, files, outcome, plan_text, preflight, setup};
 use crate::archive::RunDir;
 use crate::base::{Exit, Ns, now};
-use crate::config::Config;
+use crate::config::{Config, ExportLevel};
 use crate::engine::{Pace, Requests, Target};
 use crate::gpu;
 use crate::runtime;
@@ -96,7 +96,7 @@ fn prepare_all(
     tell(&format!("note: {placement}"));
     steps.begin("working out the schedule");
     let options = setup::pace(&config, cores.len()).map_err(Early::usage)?;
-    if !config.dry_run {
+    if !config.dry_run && config.export_level > ExportLevel::Nothing {
         RunDir::check(&outcome::artifact_path(&config), &files::names(&config))
             .map_err(|error| Early::usage(error.to_string()))?;
     }
@@ -168,11 +168,9 @@ fn start_demo(
         .program
         .as_ref()
         .ok_or_else(|| unexpected("--demo: no program to start".into()))?;
-    // Off the workers' cores where there is another.
-    let other = runtime::usable()
-        .into_iter()
-        .find(|cpu| !cores.contains(cpu));
-    let demo = Demo::start(program, other).map_err(unexpected)?;
+    let pace = ["--ttft-ms", "20", "--itl-ms", "5", "--tokens", "64"];
+    let demo = Demo::start(program, cores, 1, &pace.map(String::from));
+    let demo = demo.map_err(|text| unexpected(format!("--demo: {text}")))?;
     config.urls = vec![demo.url.clone()];
     config.model.get_or_insert_with(|| "demo".into());
     Ok(Some(demo))

@@ -15,7 +15,7 @@ use crate::base::{Anchor, Exit, Ns, limits, now};
 use crate::config::{Config, ExportLevel, Load};
 use crate::engine::{self, CoreOutput, CorePlan, Stop};
 use crate::report::{RunInfo, Secrets};
-use crate::stats::{AccumulateOptions, Accumulator, Buffers, Environment, Record};
+use crate::stats::{AccumulateOptions, Accumulator, Buffers, Environment, Record, Summary};
 use crate::view::tell;
 use crossbeam_channel::{Sender, bounded};
 use std::path::PathBuf;
@@ -58,10 +58,38 @@ fn measure(config: Config, launch: &Launch, secrets: &Secrets) -> Result<Exit, E
         tell(&format!("note: {}", secrets.shown(note)));
     }
     let steps = Steps::new(config.verbose, launch.at);
-    let Some(prepared) = prepare::prepare(config, launch, &signals, &steps)? else {
-        return Ok(Exit::Ok);
+    let exit = carry_out(config, launch, &signals, &steps, outcome::conclude)?;
+    Ok(exit.unwrap_or(Exit::Ok))
+}
+
+/// One run of many: gives its summary, prints no report and leaves no file. A signal ends it, and
+/// the caller hears of that too. Errors: what ends a run before its first request.
+pub fn summarize(config: Config, launch: &Launch, signals: &Signals) -> Result<Summary, Early> {
+    let secrets = outcome::secrets(&config);
+    let config = Config {
+        export_level: ExportLevel::Nothing,
+        ..config
     };
-    let driven = drive(&prepared, &signals, &steps, launch.at)?;
+    let steps = Steps::new(config.verbose, launch.at);
+    let sum_up = |run: &outcome::Run<'_>, measured| outcome::sum_up(run, measured).summary;
+    match carry_out(config, launch, signals, &steps, sum_up) {
+        Ok(summary) => Ok(summary.unwrap_or_default()),
+        Err(early) => Err(Early::new(early.exit, secrets.shown(&early.text))),
+    }
+}
+
+/// Prepares and runs; `finish` makes what it is to give of what is over. `None` after a dry run.
+fn carry_out<T>(
+    config: Config,
+    launch: &Launch,
+    signals: &Signals,
+    steps: &Steps,
+    finish: impl FnOnce(&outcome::Run<'_>, Measured) -> T,
+) -> Result<Option<T>, Early> {
+    let Some(prepared) = prepare::prepare(config, launch, signals, steps)? else {
+        return Ok(None);
+    };
+    let driven = drive(&prepared, signals, steps, launch.at)?;
     let startup = prepared
         .pace
         .started()
@@ -72,8 +100,9 @@ fn measure(config: Config, launch: &Launch, secrets: &Secrets) -> Result<Exit, E
         pace: &prepared.pace,
         payloads: &prepared.payloads,
         info: &driven.info,
-        signals: &signals,
-        dir: &driven.dir,
+        signals,
+        program: launch.program.as_deref(),
+        dir: driven.dir.as_ref(),
     };
     let measured = Measured {
         outputs: driven.outputs,
@@ -82,12 +111,13 @@ fn measure(config: Config, launch: &Launch, secrets: &Secrets) -> Result<Exit, E
         sampler: prepared.sampler,
         startup,
     };
-    Ok(outcome::conclude(&run, measured))
+    Ok(Some(finish(&run, measured)))
 }
 
 /// A run that is over.
 struct Driven {
-    dir: RunDir,
+    /// Absent for one run of many.
+    dir: Option<RunDir>,
     info: RunInfo,
     outputs: Vec<CoreOutput>,
     records: RecordOutcome,
@@ -111,14 +141,8 @@ fn drive(
     ));
     let workers = spawn_workers(plans)?;
     // Only now is it sure that there will be a run: an earlier one moves aside no sooner.
-    let opened = watch::await_cores(prepared, &workers, signals, steps).and_then(|()| {
-        let path = outcome::artifact_path(config);
-        let dir = RunDir::open(&path, config.overwrite, &files::names(config))
-            .map_err(|error| Early::usage(error.to_string()))?;
-        let info = outcome::run_info(config, &dir, Anchor::take());
-        let files = RecordFiles::open(&dir, config, info.clone()).map_err(Early::usage)?;
-        Ok((dir, info, files))
-    });
+    let opened =
+        watch::await_cores(prepared, &workers, signals, steps).and_then(|()| open_files(config));
     let (dir, info, files) = match opened {
         Ok(opened) => opened,
         Err(early) => {
@@ -168,6 +192,18 @@ fn spawn_recorder(plan: RecordPlan, cores: Vec<usize>) -> Result<JoinHandle<Reco
         records::work(plan)
     };
     recorder.spawn(work).map_err(no_thread)
+}
+
+/// The folder with its files, unless the run is to leave none.
+fn open_files(config: &Config) -> Result<(Option<RunDir>, RunInfo, RecordFiles), Early> {
+    let wants_files = config.export_level > ExportLevel::Nothing;
+    let path = wants_files.then(|| outcome::artifact_path(config));
+    let open = |path| RunDir::open(path, config.overwrite, &files::names(config));
+    let dir = path.as_deref().map(open).transpose();
+    let dir = dir.map_err(|error| Early::usage(error.to_string()))?;
+    let info = outcome::run_info(config, dir.as_ref(), Anchor::take());
+    let files = RecordFiles::open(dir.as_ref(), config, info.clone());
+    Ok((dir, info, files.map_err(Early::usage)?))
 }
 
 fn no_thread(error: std::io::Error) -> Early {

@@ -2,7 +2,7 @@
 
 use super::course;
 use super::support;
-use super::text::{grouped, span, stat};
+use super::text::{grouped, span, stat, wall};
 use crate::base::one_line;
 use crate::stats::Summary;
 use crate::stats::metric::{self, Group, METRICS, Need};
@@ -138,6 +138,15 @@ fn verdict(summary: &Summary, width: usize) -> String {
             span(errors.event_time.p99),
             span(errors.ttft.p99),
             span(errors.itl.p99)
+        );
+    }
+    if let Some(headroom) = &client.headroom {
+        let day = wall(headroom.measured_wall_ns);
+        let _ = writeln!(
+            out,
+            "  the client could drive {:.1} x this load (self-bench of {})",
+            headroom.ratio,
+            day.get(..10).unwrap_or(&day)
         );
     }
     let _ = writeln!(out, "  received by {}", client.receive_path);

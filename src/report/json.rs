@@ -3,7 +3,9 @@
 use super::text::{PERCENTILE_KEYS, WEIGHTED_KEYS, wall};
 use super::{RunInfo, course, input_config, support};
 use crate::config::Config;
-use crate::stats::summary::{ClientReport, CoreReport, Figure, GpuSummary, MetricResult, Spread};
+use crate::stats::summary::{
+    ClientReport, CoreReport, Figure, GpuSummary, MetricResult, Reason, Spread,
+};
 use crate::stats::{Attainment, Environment, SteadyState, Summary};
 use serde_json::{Map, Value, json};
 
@@ -240,20 +242,6 @@ fn gpu_object(gpu: &GpuSummary, run: &RunInfo) -> Value {
 
 /// The client's own account; the verdict stands first.
 fn client(report: &ClientReport) -> Value {
-    let reasons: Value = report
-        .reasons
-        .iter()
-        .map(|reason| {
-            json!({
-                "code": reason.code,
-                "level": reason.level.name(),
-                "measured": reason.measured,
-                "limit": reason.limit,
-                "unit": reason.unit,
-                "advice": reason.advice,
-            })
-        })
-        .collect();
     let mut out = Map::new();
     let mut put = |key: &str, value: Value| {
         if !value.is_null() {
@@ -261,7 +249,7 @@ fn client(report: &ClientReport) -> Value {
         }
     };
     put("verdict", report.verdict.name().into());
-    put("reasons", reasons);
+    put("reasons", reasons(&report.reasons));
     put("receive_path", report.receive_path.as_str().into());
     put("receive_lag_ns", spread(report.receive_lag));
     put("send_lag_ns", spread(report.send_lag));
@@ -294,6 +282,10 @@ fn client(report: &ClientReport) -> Value {
     put("record_thread_cpu_ns", report.record_thread_cpu_ns.into());
     put("tokenizer", report.tokenizer.as_str().into());
     put("tokenizer_stands_in", report.tokenizer_stands_in.into());
+    let headroom = report.headroom;
+    put("headroom_ratio", json!(headroom.map(|found| found.ratio)));
+    let measured = headroom.map(|found| wall(found.measured_wall_ns));
+    put("headroom_measured_at", json!(measured));
     put("seed", report.seed.into());
     put("startup_ns", report.startup_ns.into());
     put("environment", environment(&report.environment));
@@ -303,7 +295,23 @@ fn client(report: &ClientReport) -> Value {
     Value::Object(out)
 }
 
-fn spread(spread: Spread) -> Value {
+/// Reasons for a verdict.
+pub(super) fn reasons(reasons: &[Reason]) -> Value {
+    let object = |reason: &Reason| {
+        json!({
+            "code": reason.code,
+            "level": reason.level.name(),
+            "measured": reason.measured,
+            "limit": reason.limit,
+            "unit": reason.unit,
+            "advice": reason.advice,
+        })
+    };
+    reasons.iter().map(object).collect()
+}
+
+/// A spread, in ns.
+pub(super) fn spread(spread: Spread) -> Value {
     json!({
         "count": spread.count,
         "p50": spread.p50,
@@ -448,6 +456,10 @@ mod tests {
             request_id: 1,
             stages: crate::stats::Stages::default(),
         }];
+        summary.client.headroom = Some(crate::stats::capacity::Headroom {
+            ratio: 3.5,
+            measured_wall_ns: 1_796_003_780_483_785_999,
+        });
         summary.client.reasons.push(crate::stats::summary::Reason {
             code: "send_lag",
             level: crate::stats::summary::Verdict::Degraded,

@@ -12,6 +12,7 @@ pub mod genai_perf;
 mod input_config;
 pub mod json;
 pub mod jsonl;
+pub mod self_bench;
 mod split;
 mod support;
 mod text;

@@ -4,6 +4,7 @@
 
 pub mod accumulate;
 pub mod arrivals;
+pub mod capacity;
 mod column;
 pub mod course;
 pub mod distribution;

@@ -1,6 +1,7 @@
 //! What a run amounts to: the input of every report.
 
 use super::arrivals::ArrivalCv;
+use super::capacity::Headroom;
 use super::course::Course;
 use super::environment::Environment;
 use super::record::Phase;
@@ -230,6 +231,8 @@ pub struct ClientReport {
     pub open_loop: Option<OpenLoop>,
     /// Windows, waits, slowest requests.
     pub course: Course,
+    /// How much more the client could drive, where a self-benchmark of this shape is kept.
+    pub headroom: Option<Headroom>,
     /// Notes for the method block, each a sentence.
     pub notes: Vec<String>,
 }

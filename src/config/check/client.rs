@@ -9,6 +9,7 @@ impl Draft {
         let most = count("workers-max", self.workers_max, 1, 4096)?;
         config.workers_max = most.and_then(|n| usize::try_from(n).ok());
         config.gpu_telemetry = !self.no_gpu_telemetry.unwrap_or(false);
+        config.calibrate = self.calibrate.unwrap_or(false);
         config.batching = !self.no_batching.unwrap_or(false);
         config.check_stamps = self.check_stamps.unwrap_or(false);
         Ok(())
