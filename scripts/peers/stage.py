@@ -1,4 +1,4 @@
-"""The stage: `tokenring mock` on its cores, one client on its own, and what is seen of both.
+"""The stage: `tokenring mock` on one core, a client on another, and what is seen of both.
 
 Everything started here is ended here, by its id, and every wait has an end.
 """
@@ -12,6 +12,7 @@ import re
 import select
 import signal
 import subprocess
+import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,15 +23,21 @@ PR_SET_CHILD_SUBREAPER = 36
 
 MOCK_START_S_MAX = 10
 MOCK_ANSWER_S_MAX = 10
-# Fine before the first request, which is what start-up ends with; then coarse, since the mock's core
-# answers each look.
+# Fine before the first request, which ends the start-up; then coarse, since it is the mock's core
+# that answers each look.
 LOOK_S = 0.002
 LOOK_LATER_S = 0.02
-MEMORY_LOOK_S = 0.1
+# A look at all processes takes longer.
+LOOK_AROUND_S = 0.1
 
 PEAK_KIB = re.compile(r"VmHWM:\s+(\d+) kB")
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 LOOPBACK_STEER = Path("/sys/class/net/lo/queues/rx-0/rps_cpus")
+
+
+QUIET_RATIO = 0.1
+QUIET_FOR_S = 2
+QUIET_S_MAX = 120
 
 
 class Failed(Exception):
@@ -58,16 +65,48 @@ def steered(core):
     """Loopback packets are received on `core`, as docs/performance.md explains; needs root."""
     before = LOOPBACK_STEER.read_text().strip()
     LOOPBACK_STEER.write_text(f"{1 << core:x}")
+    print(f"after a kill: echo {before} > {LOOPBACK_STEER}", file=sys.stderr)
     try:
         yield
     finally:
         LOOPBACK_STEER.write_text(before)
 
 
+def busy_s(cores):
+    """What CPUs have worked since boot; what a hypervisor took of them counts."""
+    used = 0
+    for line in Path("/proc/stat").read_text().splitlines():
+        name, *ticks = line.split()
+        if name in {f"cpu{core}" for core in cores}:
+            user, nice, system, _idle, _iowait, irq, softirq, steal = map(int, ticks[:8])
+            used += user + nice + system + irq + softirq + steal
+    return used / TICKS_PER_S
+
+
+def process_s(pid):
+    """CPU time of a process and of its children that it has waited for."""
+    with contextlib.suppress(OSError):
+        # A name may hold spaces.
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        return sum(int(field) for field in fields[11:15]) / TICKS_PER_S
+    return 0.0
+
+
+def wait_quiet(cores):
+    """Waits, not for ever, until nobody else works on these CPUs."""
+    end = time.monotonic() + QUIET_S_MAX
+    while time.monotonic() < end:
+        before = busy_s(cores)
+        time.sleep(QUIET_FOR_S)
+        if busy_s(cores) - before < QUIET_RATIO * QUIET_FOR_S:
+            return
+
+
 class Mock:
     """`tokenring mock` on a free port of loopback."""
 
     def __init__(self, binary, cores, load):
+        self.cores = cores
         command = [binary, "mock", "--port", "0", "--exit-with-stdin", "--tokens", load.tokens]
         command += ["--ttft-ms", load.ttft_ms, "--itl-ms", load.itl_ms]
         command += ["--cores", ",".join(str(core) for core in sorted(cores))]
@@ -97,8 +136,11 @@ class Mock:
         self.process.wait()
 
     def _get(self, path):
-        self.connection.request("GET", path)
-        return self.connection.getresponse().read().decode()
+        try:
+            self.connection.request("GET", path)
+            return self.connection.getresponse().read().decode()
+        except (OSError, http.client.HTTPException) as error:
+            raise Failed(f"the mock gave no {path}: {error}") from error
 
     def stats(self):
         """All that the mock knows: its counters, and its histograms in ns."""
@@ -120,12 +162,16 @@ class Seen:
     start_s: float = 0.0
     # From the first request to the last event.
     busy_s: float = 0.0
-    # Of all its processes, user and system.
-    cpu_s: float = 0.0
-    # Of it, before the first request.
+    # Of all its processes.
+    user_s: float = 0.0
+    system_s: float = 0.0
+    # Of both, before the first request, and from there to the last event.
     start_cpu_s: float = 0.0
+    stream_cpu_s: float = 0.0
     # The peaks of its processes; what they share counts in each.
     memory_bytes: int = 0
+    # The share of both CPUs that neither it nor its mock nor this process used.
+    others_ratio: float = 0.0
     # The mock's own account.
     stats: dict = None
 
@@ -177,17 +223,11 @@ class Client:
         return kib * 1024
 
     def cpu_s(self):
-        ticks = 0
-        for pid in self.processes():
-            with contextlib.suppress(OSError):
-                # User and system time, then that of children waited for; a name may hold spaces.
-                fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-                ticks += sum(int(field) for field in fields[11:15])
-        return ticks / TICKS_PER_S
+        return sum(process_s(pid) for pid in self.processes())
 
     def end(self):
-        """Kills what is left and returns its CPU time."""
-        used_s = 0.0
+        """Kills what is left and returns its CPU time, user and system."""
+        user_s, system_s = 0.0, 0.0
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)
         # Each round may bring orphans of the ones before.
@@ -197,14 +237,20 @@ class Client:
                     os.kill(pid, signal.SIGKILL)
                 with contextlib.suppress(ChildProcessError):
                     usage = os.wait4(pid, 0)[2]
-                    used_s += usage.ru_utime + usage.ru_stime
-        return used_s
+                    user_s, system_s = user_s + usage.ru_utime, system_s + usage.ru_stime
+        return user_s, system_s
 
 
 def watch(command, environment, cores, log, mock, limit_s):
     """Runs a client against `mock`, and returns what was seen of it."""
     seen = Seen()
-    events, memory_at, first_at = 0, 0.0, None
+    all_cores = cores | mock.cores
+
+    def here_s():
+        return process_s(mock.process.pid) + sum(os.times()[:2])
+
+    busy_before_s, here_before_s = busy_s(all_cores), here_s()
+    events, events_then, around_at, first_at = 0, 0, 0.0, None
     start = time.monotonic()
     client = Client(command, environment, cores, log, mock)
     try:
@@ -216,9 +262,11 @@ def watch(command, environment, cores, log, mock, limit_s):
                 seen.start_s, seen.start_cpu_s = now - start, client.cpu_s()
             if counters["events"] != events:
                 events, seen.busy_s = counters["events"], now - first_at
-            if now >= memory_at:
+            if now >= around_at:
                 seen.memory_bytes = max(seen.memory_bytes, client.memory_bytes())
-                memory_at = now + MEMORY_LOOK_S
+                if events > events_then:
+                    events_then, seen.stream_cpu_s = events, client.cpu_s() - seen.start_cpu_s
+                around_at = now + LOOK_AROUND_S
             pid, status, usage = os.wait4(client.process.pid, os.WNOHANG)
             if pid:
                 break
@@ -227,9 +275,12 @@ def watch(command, environment, cores, log, mock, limit_s):
             time.sleep(LOOK_S if first_at is None else LOOK_LATER_S)
         seen.wall_s = time.monotonic() - start
         seen.exit_code = client.process.returncode = os.waitstatus_to_exitcode(status)
-        seen.cpu_s = usage.ru_utime + usage.ru_stime
+        seen.user_s, seen.system_s = usage.ru_utime, usage.ru_stime
     finally:
-        seen.cpu_s += client.end()
+        left_user_s, left_system_s = client.end()
+    seen.user_s, seen.system_s = seen.user_s + left_user_s, seen.system_s + left_system_s
+    ours_s = seen.user_s + seen.system_s + here_s() - here_before_s
+    seen.others_ratio = (busy_s(all_cores) - busy_before_s - ours_s) / len(all_cores) / seen.wall_s
     seen.stats = mock.stats()
     if seen.exit_code != 0:
         raise Failed(f"exit code {seen.exit_code} (see {log})")
