@@ -1,6 +1,7 @@
 """The clients: how each is got, what command makes the load, and where its report is."""
 
 import json
+import math
 import os
 import shutil
 import subprocess
@@ -303,10 +304,10 @@ class Wrk(Tool):
             f"wrk.method = 'POST'\nwrk.headers['Content-Type'] = 'application/json'\n"
             f"wrk.body = [==[{body(load)}]==]\n"
         )
-        # It counts time, no requests: what the load takes if nothing is late.
+        # It counts whole seconds, no requests: what the load takes if nothing is late.
         return [
             self.program(), "--threads", 1, "--connections", load.streams,
-            "--duration", f"{load.ideal_s():.0f}s", "--script", script, url + self.request,
+            "--duration", f"{math.ceil(load.ideal_s())}s", "--script", script, url + self.request,
         ]
 
 

@@ -204,7 +204,7 @@ class Client:
             stdin=subprocess.DEVNULL,
             stdout=log.open("wb"),
             stderr=subprocess.STDOUT,
-            start_new_session=True,
+            process_group=0,
             preexec_fn=on_cores(cores),
         )
 
