@@ -25,7 +25,7 @@ MOCK_START_S_MAX = 10
 MOCK_ANSWER_S_MAX = 10
 # Fine before the first request, which ends the start-up; then coarse, since it is the mock's core
 # that answers each look.
-LOOK_S = 0.002
+LOOK_S = 0.005
 LOOK_LATER_S = 0.02
 # A look at all processes takes longer.
 LOOK_AROUND_S = 0.1
