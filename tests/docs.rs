@@ -71,6 +71,10 @@ fn run(words: &[String], dir: &Path, url: &str, is_bench: bool) {
             let root = Path::new(env!("CARGO_MANIFEST_DIR"));
             assert!(root.join(manifest).is_file(), "{shown}: no {manifest}");
         }
+        "python3" if is_bench => {
+            let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+            assert!(root.join(&words[1]).is_file(), "{shown}: no {}", words[1]);
+        }
         "tokenring" => {
             let mut command = Command::new(cargo_bin("tokenring"));
             command.current_dir(dir).env_remove("OPENAI_API_KEY");
