@@ -27,6 +27,11 @@ pub const RANDOM_SEED_MAX: u64 = (1 << 53) - 1;
 pub const READS_PER_TURN_MAX: u32 = 16;
 /// Connections opened at a time before a run: below every common listen backlog (128).
 pub const CONNECTS_IN_FLIGHT_MAX: usize = 64;
+/// Rest between the last connection and the first request, for each connection: a server takes them
+/// in one after the other, and what it has not taken in yet would be in the first TTFT.
+pub const SETTLE_PER_CONNECTION: Ns = Ns(20_000);
+/// Longest such rest.
+pub const SETTLE_MAX: Ns = Ns(200_000_000);
 /// Bytes of built request bodies held in memory; a longer run streams them through a ring.
 pub const PAYLOAD_ARENA_BYTES_MAX: usize = 256 * 1024 * 1024;
 /// Bytes of payloads written to `inputs.json`; beyond, the seed and a hash of the sequence.

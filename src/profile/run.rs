@@ -20,6 +20,7 @@ use crate::view::tell;
 use crossbeam_channel::{Sender, bounded};
 use std::path::PathBuf;
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 /// Longest wait for a batch of reads; what a stream's gaps and latencies allow may be less.
 const BATCH: Ns = Ns(300_000);
@@ -141,9 +142,11 @@ fn drive(
     ));
     let workers = spawn_workers(plans)?;
     // Only now is it sure that there will be a run: an earlier one moves aside no sooner.
-    let opened =
-        watch::await_cores(prepared, &workers, signals, steps).and_then(|()| open_files(config));
-    let (dir, info, files) = match opened {
+    let opened = watch::await_cores(prepared, &workers, signals, steps).and_then(|()| {
+        let settled = now() + setup::settle(setup::connections(config));
+        Ok((settled, open_files(config)?))
+    });
+    let (settled, (dir, info, files)) = match opened {
         Ok(opened) => opened,
         Err(early) => {
             pace.stop(Stop::Cancel);
@@ -163,6 +166,7 @@ fn drive(
     };
     let recorder = spawn_recorder(plan, prepared.cores.clone())?;
     let watched = environment::Watch::start();
+    thread::sleep(Duration::from_nanos(settled.saturating_since(now()).0));
     pace.begin(now());
     steps.end();
     let after = now().saturating_since(launched);

@@ -271,6 +271,12 @@ pub fn connections(config: &Config) -> usize {
     }
 }
 
+/// How long the server may take its connections in before the first request.
+pub fn settle(connections: usize) -> Ns {
+    let each = limits::SETTLE_PER_CONNECTION.0;
+    Ns(each.saturating_mul(connections as u64)).min(limits::SETTLE_MAX)
+}
+
 /// True for endpoints whose streams end by `[DONE]`.
 pub fn is_openai(api: Api) -> bool {
     matches!(api, Api::Chat | Api::Completions)
