@@ -215,6 +215,9 @@ fn publish(run: &Run<'_>, result: RunResult) -> Vec<(Exit, String)> {
     let mut lost = write_files(run, &summary, &extras, &result.histograms, &text);
     lost.extend(files.finish());
     lost.extend(write_inputs(run).err());
+    if let Some(text) = report::course::behind(&summary.client) {
+        tell(&format!("warning: {text}"));
+    }
     let printed = print(run, &screen(terminal_width().unwrap_or(140)));
     if let Some(text) = interrupted {
         tell(text);
