@@ -88,7 +88,7 @@ fn run(words: &[String], dir: &Path, url: &str, is_bench: bool) {
                     command.arg("--allow-invalid")
                 }
                 ("profile", true) => command.arg("--dry-run"),
-                ("mock", _) => command.args(["--help"]),
+                ("mock", _) | ("self-bench", true) => command.args(["--help"]),
                 _ => &mut command,
             };
             let output = command.output().unwrap();

@@ -14,7 +14,7 @@ pub struct Mock {
 impl Mock {
     pub fn start(flags: &[&str]) -> Mock {
         let mut child = Command::new(cargo_bin("tokenring"))
-            .args(["mock", "--port", "0", "--seconds", "120"])
+            .args(["mock", "--port", "0", "--seconds", "600"])
             .arg("--exit-with-stdin")
             .args(flags)
             .stdin(Stdio::piped())
