@@ -93,10 +93,11 @@ fn prepare_all(
 ) -> Result<Option<Prepared>, Early> {
     setup::check_limits(&config).map_err(Early::usage)?;
     let (cores, placement) = setup::cores(&config).map_err(Early::usage)?;
-    tell(&format!("note: {placement}"));
+    let is_alone = config.export_level > ExportLevel::Nothing;
+    tell_placement(&placement, is_alone);
     steps.begin("working out the schedule");
     let options = setup::pace(&config, cores.len()).map_err(Early::usage)?;
-    if !config.dry_run && config.export_level > ExportLevel::Nothing {
+    if !config.dry_run && is_alone {
         RunDir::check(&outcome::artifact_path(&config), &files::names(&config))
             .map_err(|error| Early::usage(error.to_string()))?;
     }
@@ -153,6 +154,13 @@ fn prepare_all(
         sampler,
         _demo: demo,
     }))
+}
+
+/// Says where the workers are; one run of many leaves it to its caller to say that once.
+fn tell_placement(placement: &str, is_alone: bool) {
+    if is_alone {
+        tell(&format!("note: {placement}"));
+    }
 }
 
 fn start_demo(
