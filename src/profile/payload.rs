@@ -4,6 +4,7 @@ use crate::base::{limits, rng::Stream};
 use crate::config::Config;
 use crate::endpoint::{self, BodySpec};
 use crate::engine::{Request, Requests};
+use crate::runtime;
 use crate::workload::{PromptSource, draw};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
@@ -63,7 +64,7 @@ impl Builder {
 
 /// All requests of a run, as the cores ask for them.
 pub enum Payloads {
-    /// Built whole.
+    /// Built whole; number n is the one at n modulo their count.
     Arena(Vec<Request>),
     /// Built ahead by a thread.
     Ring(Arc<RingState>),
@@ -80,15 +81,18 @@ pub struct RingState {
 }
 
 impl Payloads {
-    /// Builds `total` requests, or starts a builder when they are too many or without number.
-    pub fn new(builder: Builder, total: Option<u64>) -> Payloads {
+    /// Builds `total` requests, or starts a builder when they are too many or without number; it
+    /// keeps off the workers' CPUs.
+    pub fn new(builder: Builder, total: Option<u64>, workers: &[usize]) -> Payloads {
         let size = builder.build(0).body.len() as u64;
         let fits = |n: u64| {
             n <= BUILD_AHEAD && n.saturating_mul(size) <= limits::PAYLOAD_ARENA_BYTES_MAX as u64
         };
-        match total {
+        // Entries that are used again and again are built once.
+        let entries = builder.config.dataset_entries.map(|entries| entries.max(1));
+        match total.into_iter().chain(entries).min() {
             Some(total) if fits(total) => Payloads::Arena(build_all(&builder, total)),
-            _ => Payloads::Ring(RingState::start(builder)),
+            _ => Payloads::Ring(RingState::start(builder, workers.to_vec())),
         }
     }
 
@@ -130,7 +134,7 @@ fn build_all(builder: &Builder, total: u64) -> Vec<Request> {
 }
 
 impl RingState {
-    fn start(builder: Builder) -> Arc<RingState> {
+    fn start(builder: Builder, workers: Vec<usize>) -> Arc<RingState> {
         let ring = Arc::new(RingState {
             builder,
             slots: (0..RING_SLOTS).map(|_| Mutex::new(None)).collect(),
@@ -145,7 +149,10 @@ impl RingState {
         let worker = ring.clone();
         let spawned = std::thread::Builder::new()
             .name("payloads".into())
-            .spawn(move || worker.work());
+            .spawn(move || {
+                runtime::avoid(&workers);
+                worker.work();
+            });
         // Without a builder the cores build their own, and that is counted.
         drop(spawned);
         ring
@@ -199,6 +206,37 @@ impl Requests for Payloads {
                 all[place % all.len()].clone()
             }
             Payloads::Ring(ring) => ring.get(index),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{Lengths, TokenizerSpec};
+    use crate::workload::Tokenizer;
+
+    #[test]
+    fn entries_are_built_once_and_used_in_turn_however_long_the_run() {
+        let (tokenizer, _) = Tokenizer::load(&TokenizerSpec::Builtin, None).unwrap();
+        let config = Arc::new(Config {
+            dataset_entries: Some(3),
+            isl: Lengths {
+                mean: 8.0,
+                stddev: 2.0,
+            },
+            ..Config::default()
+        });
+        let tokenizer = Arc::new(tokenizer);
+        let prompts = || PromptSource::new(tokenizer.clone(), config.seed);
+        let build = || Builder::new(config.clone(), "m".into(), prompts());
+        for total in [None, Some(2), Some(1_000_000)] {
+            let payloads = Payloads::new(build(), total, &[]);
+            assert!(matches!(payloads, Payloads::Arena(_)), "{total:?}");
+            let count = total.unwrap_or(10).min(10);
+            for index in 0..count {
+                assert_eq!(payloads.get(index), build().build(index), "{total:?}");
+            }
         }
     }
 }

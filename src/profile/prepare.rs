@@ -119,7 +119,7 @@ fn prepare_all(
     let bodies = total.map_or("the first requests".into(), |n| format!("{n} requests"));
     steps.begin(format!("preparing {bodies}"));
     let tokenizer = Arc::new(tokenizer);
-    let payloads = setup::payloads(&config, &model, &tokenizer, &options);
+    let payloads = setup::payloads(&config, &model, &tokenizer, &options, &cores);
     steps.end();
     if config.dry_run {
         let text = plan_text::describe(&config, &server.targets[0], &payloads.get(0), &cores);

@@ -174,6 +174,7 @@ fn drive(
         "first request {:.0} ms after launch",
         after.as_ms()
     ));
+    crate::runtime::avoid(&prepared.cores);
     watch::watch(prepared, &workers, signals);
     prepared.payloads.stop();
     let outputs = join(workers)?;

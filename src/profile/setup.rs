@@ -246,10 +246,11 @@ pub fn payloads(
     model: &str,
     tokenizer: &Arc<Tokenizer>,
     pace: &PaceOptions,
+    workers: &[usize],
 ) -> Payloads {
     let prompts = PromptSource::new(tokenizer.clone(), config.seed);
     let builder = Builder::new(config.clone(), model.to_string(), prompts);
-    Payloads::new(builder, total(pace))
+    Payloads::new(builder, total(pace), workers)
 }
 
 /// Requests of a run, warm-up included, as far as they are known before.
