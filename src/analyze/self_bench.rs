@@ -42,7 +42,7 @@ fn run(options: &Options, program: &Path) -> Result<Exit, Early> {
     if bench.steps.iter().all(|step| step.core.is_none()) {
         exit = exit.worse(Exit::Unreachable);
     }
-    keep(&bench);
+    keep(options, &bench);
     let json = report::json::bytes(&report::self_bench::json(&bench));
     let shown = match (&options.json, path) {
         (Some(_), None) => show(&json),
@@ -72,7 +72,7 @@ pub fn calibrate(options: &Options, program: &Path) -> Exit {
     };
     match measure(options, program, &signals) {
         Ok(bench) => {
-            keep(&bench);
+            keep(options, &bench);
             tell(&report::self_bench::largest(&bench));
         }
         Err(early) => tell(&format!("note: --calibrate: {}", early.text)),
@@ -240,8 +240,9 @@ fn is_shared(bench: &SelfBench) -> bool {
 }
 
 /// Keeps what was found for the headroom of later runs: only what a client with its CPUs for itself
-/// has driven, against a server known to be ours.
-fn keep(bench: &SelfBench) {
+/// has driven, against a server known to be ours. A list of loads, or a coarse search, has not
+/// looked for the limit: it may raise what is kept and not lower it.
+fn keep(options: &Options, bench: &SelfBench) {
     let is_ours = |step: &Step| step.client.stamp_errors.is_some();
     let has_stamps = bench.largest_valid().is_some_and(is_ours);
     let Some(capacity) = bench.capacity() else {
@@ -250,7 +251,8 @@ fn keep(bench: &SelfBench) {
     if is_shared(bench) || !bench.is_complete || !has_stamps {
         return;
     }
-    let kept = Calibration::here().map(|file| file.keep(capacity));
+    let has_searched = options.loads.is_empty() && !options.quick;
+    let kept = Calibration::here().map(|file| file.keep(capacity, has_searched));
     if let Some(Err(error)) = kept {
         tell(&format!(
             "note: the result is not kept for later runs: {error}"

@@ -54,11 +54,19 @@ impl Calibration {
         Ok(all.pop())
     }
 
-    /// Adds a finding in the place of an older one for the same. Errors: it cannot be written.
-    pub fn keep(&self, capacity: Capacity) -> Result<(), String> {
+    /// Adds a finding in the place of an older one for the same; one that did not look for the
+    /// limit (`has_searched` is false) only in the place of a lower one. Errors: it cannot be
+    /// written.
+    pub fn keep(&self, capacity: Capacity, has_searched: bool) -> Result<(), String> {
         // A file that cannot be read is worth no more than none.
         let mut all = self.read().unwrap_or_default();
-        all.retain(|known| known.machine != capacity.machine || known.shape != capacity.shape);
+        let is_same =
+            |known: &Capacity| known.machine == capacity.machine && known.shape == capacity.shape;
+        let is_better = |known: &Capacity| is_same(known) && known.per_s >= capacity.per_s;
+        if !has_searched && all.iter().any(is_better) {
+            return Ok(());
+        }
+        all.retain(|known| !is_same(known));
         all.push(capacity);
         all.drain(..all.len().saturating_sub(CAPACITIES_MAX));
         let document = Document {
@@ -159,12 +167,31 @@ mod tests {
             capacity("2", 1_024, 30.0),
             capacity("1", 1_024, 40.0),
         ] {
-            file.keep(kept).unwrap();
+            file.keep(kept, true).unwrap();
         }
         assert_eq!(find(&first), Some(40.0));
         assert_eq!(find(&capacity("2", 1_024, 0.0)), Some(30.0));
         assert_eq!(find(&capacity("2", 4_096, 0.0)), None);
         assert_eq!(file.read().unwrap().len(), 3);
+    }
+
+    #[test]
+    fn what_has_not_looked_for_the_limit_raises_it_only() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = Calibration {
+            path: dir.path().join("self-bench.json"),
+        };
+        for (per_s, has_searched, kept) in [
+            (20.0, false, 20.0),
+            (10.0, false, 20.0),
+            (30.0, false, 30.0),
+            (25.0, true, 25.0),
+        ] {
+            let found = capacity("1", 1_024, per_s);
+            file.keep(found.clone(), has_searched).unwrap();
+            let known = file.find(&found.machine, found.shape).unwrap();
+            assert_eq!(known.unwrap().per_s, kept);
+        }
     }
 
     #[test]
@@ -180,7 +207,7 @@ mod tests {
             assert!(error.contains("self-bench.json"), "{error}");
         }
         for build in 0..CAPACITIES_MAX + 9 {
-            file.keep(capacity(&build.to_string(), 1_024, 10.0))
+            file.keep(capacity(&build.to_string(), 1_024, 10.0), true)
                 .unwrap();
         }
         let all = file.read().unwrap();

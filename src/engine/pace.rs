@@ -214,8 +214,26 @@ impl Pace {
     }
 
     fn send_until(&self) -> Option<Ns> {
+        // The schedule's own time, where there is one: its first request may have left late.
         let from = self.measured_from()?;
+        let from = from.min(Ns(self.first_due.load(Ordering::Acquire)));
         self.options.duration.map(|duration| from + duration)
+    }
+
+    /// Requests of the schedule that were due within the duration and have not had their turn.
+    pub fn unsent_count(&self) -> u64 {
+        let (Some(due), Some(start), Some(end)) =
+            (&self.options.due, self.started(), self.send_until())
+        else {
+            return 0;
+        };
+        let first = self.claimed_count();
+        let rest = due
+            .iter()
+            .skip(usize::try_from(first).unwrap_or(usize::MAX));
+        let is_due =
+            |&(index, offset): &(u64, &Ns)| start + *offset + self.shift(start, due, index) < end;
+        (first..).zip(rest).take_while(is_due).count() as u64
     }
 
     /// All requests, warm-up included; `None` when only time ends the run.
@@ -764,6 +782,27 @@ mod tests {
         assert_eq!(due(pace.claim(Ns(2_200), 0)), Some(Ns(2_200)));
         // An answer that is there before its time puts nothing off.
         assert_eq!(pace.measured_from(), Some(Ns(2_060)));
+    }
+
+    #[test]
+    fn what_was_due_within_the_time_and_never_sent_is_counted() {
+        // 100 ns of one a 10 ns, and one in flight at a time.
+        let pace = pace(PaceOptions {
+            due: Some((0..20).map(|n| Ns(10 * n)).collect()),
+            duration: Some(Ns(100)),
+            cap: Some(1),
+            cores: 1,
+            ..Default::default()
+        });
+        assert_eq!(pace.unsent_count(), 0);
+        // It leaves a little late, which makes the time no longer.
+        assert_eq!(index(pace.claim(Ns(1_004), 0)), Some(0));
+        assert_eq!(pace.claim(Ns(1_050), 0), Claim::Full);
+        pace.ended(Ns(1_090), Phase::Profiling, false);
+        assert_eq!(index(pace.claim(Ns(1_095), 0)), Some(1));
+        assert_eq!(pace.claim(Ns(1_100), 0), Claim::Finished);
+        // Due at 20 to 90.
+        assert_eq!(pace.unsent_count(), 8);
     }
 
     #[test]

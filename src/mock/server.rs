@@ -109,7 +109,7 @@ fn check(options: &Options) -> Result<(), MockError> {
     )
 }
 
-fn listen(address: SocketAddr) -> std::io::Result<(OwnedFd, SocketAddr)> {
+fn listen(address: SocketAddr, is_shared: bool) -> std::io::Result<(OwnedFd, SocketAddr)> {
     use socket2::{Domain, Protocol, Socket, Type};
     let socket = Socket::new(
         Domain::for_address(address),
@@ -117,7 +117,7 @@ fn listen(address: SocketAddr) -> std::io::Result<(OwnedFd, SocketAddr)> {
         Some(Protocol::TCP),
     )?;
     socket.set_reuse_address(true)?;
-    socket.set_reuse_port(true)?;
+    socket.set_reuse_port(is_shared)?;
     socket.set_nonblocking(true)?;
     // Some machines' default paces what is sent: it would leave after the time of its stamp. This
     // one does not, and every kernel has it.
@@ -139,9 +139,12 @@ fn listen_all(options: &Options) -> Result<(Vec<OwnedFd>, SocketAddr), MockError
         .map_err(failed)?
         .next()
         .ok_or_else(|| failed(std::io::ErrorKind::AddrNotAvailable.into()))?;
+    // The threads share the port, and so would another mock of the same user: its share of the
+    // requests would be answered at its own pace. Nobody else may listen here.
+    drop(listen(address, false).map_err(failed)?);
     let mut listeners = Vec::new();
     for _ in 0..options.threads {
-        let (listener, bound) = listen(address).map_err(failed)?;
+        let (listener, bound) = listen(address, true).map_err(failed)?;
         address = bound;
         listeners.push(listener);
     }

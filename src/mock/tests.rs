@@ -328,3 +328,21 @@ fn options_out_of_range_are_refused() {
         Err(MockError::Option { name: "batch", .. })
     ));
 }
+
+#[test]
+fn a_port_that_another_mock_listens_on_is_refused() {
+    let threads = |threads, port| Options {
+        threads,
+        port,
+        handles_signals: false,
+        ..fast()
+    };
+    with_mock(threads(2, 0), |at| {
+        for count in [1, 2] {
+            let error = run(threads(count, at.port()), |_| ())
+                .unwrap_err()
+                .to_string();
+            assert!(error.contains(&at.port().to_string()), "{error}");
+        }
+    });
+}

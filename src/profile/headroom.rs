@@ -3,11 +3,11 @@
 use crate::archive::{Calibration, machine};
 use crate::config::{Config, Url};
 use crate::stats::capacity::{CoreLoad, Headroom};
-use crate::stats::summary::{ClientReport, MetricResult};
+use crate::stats::summary::{ClientReport, MetricResult, Verdict};
 use crate::view::tell;
 use std::path::Path;
 
-/// The headroom of a run; absent where nothing is kept for its shape. A file that cannot be read is
+/// The headroom of a run that has been judged; absent where nothing is kept for its shape. A file that cannot be read is
 /// as good as none, and said.
 pub fn headroom(
     config: &Config,
@@ -19,6 +19,8 @@ pub fn headroom(
     let tls = config.urls.iter().any(|url: &Url| url.tls);
     let load = CoreLoad::busiest(&client.cores, metrics, tls)?;
     match Calibration::here()?.find(&machine, load.shape) {
+        // A run that was VALID with more has found more than the self-benchmark.
+        Ok(Some(known)) if client.verdict == Verdict::Valid && known.per_s < load.per_s => None,
         Ok(known) => known.map(|known| Headroom {
             ratio: known.per_s / load.per_s,
             measured_wall_ns: known.measured_wall_ns,

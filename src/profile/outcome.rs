@@ -162,8 +162,8 @@ pub fn sum_up(run: &Run<'_>, measured: Measured) -> RunResult {
     let window_s = totals.window.map_or(0.0, seconds);
     let per_joule = energy(&totals.metrics, &gpus, window_s, client.concurrency_asked);
     totals.metrics.extend(per_joule);
-    client.headroom = headroom(run.config, &client, &totals.metrics, run.program);
     (client.verdict, client.reasons) = verdict::judge(run.config, &client, scale(run, &totals));
+    client.headroom = headroom(run.config, &client, &totals.metrics, run.program);
     let histograms = interval_log(&totals);
     let extras = ClientExtras {
         metrics: totals.client,
@@ -174,10 +174,8 @@ pub fn sum_up(run: &Run<'_>, measured: Measured) -> RunResult {
         attainment: totals.attainment,
         good_token_throughput: totals.good_token_throughput,
     };
-    let complete = run
-        .pace
-        .total()
-        .is_none_or(|total| run.pace.ended_count() >= total);
+    let is_over = |total| run.pace.ended_count() >= total;
+    let complete = run.pace.total().is_none_or(is_over);
     let summary = Summary {
         metrics: totals.metrics,
         warmup: totals.warmup,
@@ -416,8 +414,10 @@ fn notes(run: &Run<'_>, client: &ClientReport) -> Vec<String> {
              was held"
         ));
     }
-    let timeout = run.config.request_timeout.as_secs();
-    notes.push(format!("limit on a whole request: {timeout} s"));
+    if run.config.request_timeout != Config::default().request_timeout {
+        let timeout = run.config.request_timeout.as_secs();
+        notes.push(format!("limit on a whole request: {timeout} s"));
+    }
     notes
 }
 
@@ -430,6 +430,7 @@ fn open_loop(run: &Run<'_>, sent_lag: u64) -> OpenLoop {
         skips_late: run.config.skip_late,
         skipped_capped: skipped.capped,
         skipped_late: skipped.late,
+        unsent: run.pace.unsent_count(),
         lag_max: skipped.late_max.max(Ns(sent_lag)),
     }
 }

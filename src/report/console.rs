@@ -81,7 +81,7 @@ fn verdict_line(summary: &Summary) -> String {
     let verdict = summary.client.verdict;
     let means = match verdict {
         Verdict::Valid => "the client was not the limit",
-        Verdict::Degraded => "the client shows in the numbers",
+        Verdict::Degraded => "the client or its machine may show in the numbers",
         Verdict::Invalid => "the numbers are not to be trusted",
     };
     let failed: u64 = summary.errors.iter().map(|group| group.count).sum();
@@ -102,16 +102,23 @@ fn verdict(summary: &Summary, width: usize) -> String {
     let mut out = verdict_line(summary);
     out.push('\n');
     for reason in &client.reasons {
+        let text = |digits: usize| {
+            let text = |value: f64| format!("{value:.digits$}");
+            (text(reason.measured), text(reason.limit))
+        };
+        // What crossed a limit by little must not look as if it had not.
+        let (measured, limit) = match text(1) {
+            (measured, limit) if measured == limit => text(3),
+            texts => texts,
+        };
         // Writing to a String does not fail, here and below.
         let _ = writeln!(
             out,
-            "  {} {}: {:.1} {unit}, limit {:.1} {unit}; {}",
+            "  {} {}: {measured} {}, limit {limit}; {}",
             reason.level.name(),
             reason.code,
-            reason.measured,
-            reason.limit,
+            reason.unit,
             reason.advice,
-            unit = reason.unit,
         );
     }
     indented(course::open_loop_lines(client), width, &mut out);

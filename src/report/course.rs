@@ -17,8 +17,20 @@ pub fn open_loop_lines(client: &ClientReport) -> Vec<String> {
         return Vec::new();
     };
     let mut lines = Vec::new();
+    if let (Some(sent), Some(due)) = (client.delivered_rate, client.scheduled_rate) {
+        lines.push(format!(
+            "open loop: {sent:.2} requests/s were sent, {due:.2} were due"
+        ));
+    }
     if let Some(cap) = open.cap {
         lines.push(capped(cap, open, &client.course));
+    }
+    if open.unsent > 0 {
+        lines.push(format!(
+            "{} requests were due and still unsent when the time was up: the latencies from due \
+             lack the longest waits",
+            open.unsent
+        ));
     }
     lines.extend(behind(client));
     lines
@@ -124,6 +136,7 @@ fn open_loop(open: &OpenLoop, course: &Course) -> Value {
     }
     put("when_late", policy(open.skips_late, "send").into());
     put("skipped_late_count", open.skipped_late.into());
+    put("unsent_count", open.unsent.into());
     put("lag_ns_max", open.lag_max.0.into());
     if let Some(growth) = course.growth {
         put("backlog_growth_ratio", growth.into());

@@ -160,12 +160,12 @@ fn why(bench: &SelfBench, step: &Step) -> Option<String> {
     let mut lines = Vec::new();
     for reason in step.reasons() {
         lines.push(format!(
-            "{} {}: {:.1} {unit}, limit {:.1} {unit}",
+            "{} {}: {:.1} {}, limit {:.1}",
             reason.level.name(),
             reason.code,
             reason.measured,
+            reason.unit,
             reason.limit,
-            unit = reason.unit
         ));
     }
     if step.failed_count > 0 {

@@ -276,10 +276,11 @@ pub struct SelfBench {
 }
 
 impl SelfBench {
-    /// The step with the largest load that the client drove VALID.
+    /// The step with the largest load that the client drove VALID and the server delivered.
     pub fn largest_valid(&self) -> Option<&Step> {
         let per_s = |step: &&Step| step.core.map_or(0.0, |core| core.per_s);
-        let valid = self.steps.iter().filter(|step| step.is_valid());
+        let held = |step: &&Step| step.is_valid() && step.is_delivered();
+        let valid = self.steps.iter().filter(held);
         valid.max_by(|a, b| per_s(a).total_cmp(&per_s(b)))
     }
 
@@ -409,6 +410,12 @@ mod tests {
             notes: Vec::new(),
         };
         assert_eq!(bench.largest_valid().unwrap().load, 2);
+        // One that the server did not keep up with is no load that was driven.
+        let mut starved = step(8, 800, Verdict::Valid);
+        starved.delivered_ratio = Some(0.8);
+        bench.steps.push(starved);
+        assert_eq!(bench.largest_valid().unwrap().load, 2);
+        bench.steps.pop();
         assert_eq!(bench.capacity().unwrap().per_s, 100.0);
         assert_eq!(bench.steps[0].cpu_ns(), Some((4_000_000.0, 6_000_000.0)));
         bench.steps.retain(|step| !step.is_valid());

@@ -250,6 +250,8 @@ pub struct OpenLoop {
     pub skipped_capped: u64,
     /// Skipped, since the client was late.
     pub skipped_late: u64,
+    /// Due within `--benchmark-duration` and still waiting at its end: never sent.
+    pub unsent: u64,
     /// How late the client came to a request at the most, sent or skipped.
     pub lag_max: Ns,
 }
