@@ -7,8 +7,8 @@ use crate::stats::summary::{ClientReport, MetricResult, Verdict};
 use crate::view::tell;
 use std::path::Path;
 
-/// The headroom of a run that has been judged; absent where nothing is kept for its shape. A file that cannot be read is
-/// as good as none, and said.
+/// The headroom of a run that has been judged; absent where nothing is kept for its shape. A file
+/// that cannot be read is as good as none, and said.
 pub fn headroom(
     config: &Config,
     client: &ClientReport,
