@@ -181,7 +181,7 @@ fn on_one_cpu_it_says_that_client_and_mock_share_it() {
     let found = json(&output);
     let note = found["notes"][0].as_str().unwrap();
     assert!(
-        note.contains("share the one CPU") && note.contains("upper bounds"),
+        note.contains("share the CPUs") && note.contains("upper bounds"),
         "{note}"
     );
     assert!(text(&output.stderr).contains(note));

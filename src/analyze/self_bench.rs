@@ -10,7 +10,7 @@ use crate::report;
 use crate::stats::capacity::{Mode, SelfBench, Step};
 use crate::stats::summary::Spread;
 use crate::view::{show, tell};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// A search that has taken so long has found what it can: all of it is to take under a minute.
 const SEARCH_MAX: Ns = Ns::from_ms(45_000);
@@ -30,6 +30,8 @@ pub fn self_bench(options: &Options, program: &Path) -> Exit {
 
 fn run(options: &Options, program: &Path) -> Result<Exit, Early> {
     let path = options.json.as_deref().filter(|path| *path != "-");
+    let path = path.map(regular).transpose()?;
+    let path = path.as_deref();
     let opened = path.map(OutFile::open).transpose();
     let fail = |error: crate::archive::ArchiveError| {
         let path = path.unwrap_or(Path::new("")).display();
@@ -60,6 +62,20 @@ fn run(options: &Options, program: &Path) -> Result<Exit, Early> {
         exit = exit.worse(Exit::Partial);
     }
     Ok(exit)
+}
+
+/// The file that `--json` names, a link followed. Errors: something stands there that a file would
+/// replace, such as a device.
+fn regular(path: &Path) -> Result<PathBuf, Early> {
+    let path = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf());
+    match path.metadata() {
+        Ok(found) if !found.is_file() => {
+            let path = path.display();
+            let text = format!("--json {path}: no regular file; `-` writes to stdout");
+            Err(Early::usage(text))
+        }
+        _ => Ok(path),
+    }
 }
 
 /// Measures for the headroom of the run to come, and shows one line. What goes wrong is told: the
@@ -115,8 +131,8 @@ fn measure(options: &Options, program: &Path, signals: &Signals) -> Result<SelfB
         notes: Vec::new(),
     };
     if is_shared(&bench) {
-        let text = "client and mock share the one CPU that this process may use: errors and CPU \
-                    are upper bounds, the largest load a lower one; nothing is kept";
+        let text = "client and mock share the CPUs that there are: errors and CPU are upper bounds, \
+                    the largest load a lower one; nothing is kept";
         note(&mut bench, text);
     }
     let url = mock.as_ref().map(|mock| &mock.url);
@@ -252,6 +268,9 @@ fn keep(options: &Options, bench: &SelfBench) {
         return;
     }
     let has_searched = options.loads.is_empty() && !options.quick;
+    if Calibration::here().is_none() {
+        tell("note: the result is not kept for later runs: neither XDG_CACHE_HOME nor HOME is set");
+    }
     let kept = Calibration::here().map(|file| file.keep(capacity, has_searched));
     if let Some(Err(error)) = kept {
         tell(&format!(

@@ -85,6 +85,10 @@ impl Calibration {
     /// All findings, the oldest first.
     fn read(&self) -> Result<Vec<Capacity>, String> {
         let fail = |what: String| format!("{}: {what}", self.path.display());
+        // Opening a pipe would wait for ever.
+        if std::fs::metadata(&self.path).is_ok_and(|found| !found.is_file()) {
+            return Err(fail("no regular file".into()));
+        }
         let file = match std::fs::File::open(&self.path) {
             Ok(file) => file,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),

@@ -18,6 +18,14 @@ use std::collections::VecDeque;
 /// How often an idle core asks for a slot that another core frees.
 const SLOT_POLL: Ns = Ns(500_000);
 
+/// A core with answers in flight looks at least so often, of the typical gap between a stream's
+/// events: what two looks have in between may have come joined, and the last event of an answer often
+/// does, with those that close it.
+const LOOK_RATIO: f64 = 0.025;
+/// No more often than this, and so often while no gap is known.
+const LOOK_MIN: Ns = Ns(200_000);
+const LOOK_FIRST: Ns = Ns(1_000_000);
+
 /// Requests sent in a turn, before the core looks again at what has come: sending thousands takes
 /// longer than their first tokens do.
 const SENDS_PER_TURN: usize = 32;
@@ -215,11 +223,22 @@ impl Core {
     async fn wait(&mut self, next: Option<Ns>) -> Result<(), String> {
         let fronts = [self.deadlines.front(), self.body_ends.front()];
         let times = fronts.into_iter().flatten().map(|&(at, ..)| at);
-        let result = self.reactor.wait(times.chain(next).min()).await;
+        let look = self.look_after().map(|after| now() + after);
+        let result = self.reactor.wait(times.chain(next).chain(look).min()).await;
         if let Some(late) = self.reactor.overslept() {
             self.recorder.timer_lateness.record(late.0);
         }
         result.map_err(|error| format!("waiting for events: {error}"))
+    }
+
+    /// How long the core may go without a look at its streams.
+    fn look_after(&self) -> Option<Ns> {
+        let gap = Ns::from_secs_f64(self.typical_gap * LOOK_RATIO / 1e9);
+        let after = match self.typical_gap > 0.0 {
+            true => gap.max(LOOK_MIN),
+            false => LOOK_FIRST,
+        };
+        (self.plan.streaming && self.in_flight > 0).then_some(after)
     }
 
     /// Opens the connections that the start needs, a bounded number at a time.

@@ -8,7 +8,7 @@ use super::slots::Slot;
 use crate::base::{Ns, Rng, limits, now, rng::Stream};
 use crate::http::{Conn, ConnError, Secured};
 use crate::runtime::{Chunk, Event, Token};
-use crate::stats::{FailureKind, Record};
+use crate::stats::{FailureKind, Phase, Record};
 use std::collections::VecDeque;
 use std::io;
 
@@ -117,7 +117,8 @@ impl Core {
             flight.record.start = at;
             flight.record.connect_start = Some(at);
             let late = at.saturating_since(flight.record.due.max(flight.record.slot));
-            self.recorder.send_lag.record(late.0);
+            self.recorder.is_measured = flight.record.phase == Phase::Profiling;
+            self.recorder.sends(late.0);
         } else {
             self.opening += 1;
         }
@@ -274,6 +275,7 @@ impl Core {
         let queued = conn.queue(&self.request);
         let at = now();
         let record = &mut flight.record;
+        self.recorder.is_measured = record.phase == Phase::Profiling;
         record.sent_bytes = self.request.len() as u64;
         record.sent = Some(at);
         if record.connect_start.is_some() {
@@ -282,10 +284,12 @@ impl Core {
         } else if record.attempt == 0 {
             record.start = at;
             let late = at.saturating_since(record.due.max(record.slot));
-            self.recorder.send_lag.record(late.0);
+            self.recorder.sends(late.0);
         }
-        let wait = record.slot.saturating_since(record.due);
-        self.recorder.slot_wait.record(wait.0);
+        if self.recorder.is_measured {
+            let wait = record.slot.saturating_since(record.due);
+            self.recorder.slot_wait.record(wait.0);
+        }
         self.serial += 1;
         line.serial = self.serial;
         line.doing = Doing::Busy;
@@ -342,6 +346,7 @@ impl Core {
             return self.on_quiet(token, quiet, chunk.at);
         };
         flight.begin_read();
+        self.recorder.is_measured = flight.record.phase == Phase::Profiling;
         let has_head = flight.record.headers.is_none();
         let before = flight.record.received_bytes;
         let mut shared = Shared {

@@ -43,6 +43,8 @@ pub fn text(bench: &SelfBench) -> String {
 /// What the loads are, in words.
 fn shape(bench: &SelfBench) -> String {
     let mut text = match bench.mode {
+        // Another server has a pace of its own.
+        Mode::Streams { .. } if bench.against.is_some() => "streams".into(),
         Mode::Streams { rate_per_stream } => {
             format!("streams of {rate_per_stream} events/s each")
         }
@@ -198,7 +200,10 @@ pub fn largest(bench: &SelfBench) -> String {
     let load = match bench.mode {
         Mode::Streams { rate_per_stream } => {
             let plural = if step.load == 1 { "" } else { "s" };
-            format!("{} stream{plural} of {rate_per_stream} events/s", step.load)
+            match bench.against {
+                Some(_) => format!("{} stream{plural}", step.load),
+                None => format!("{} stream{plural} of {rate_per_stream} events/s", step.load),
+            }
         }
         Mode::Requests => format!("{} requests/s", step.load),
     };

@@ -183,7 +183,7 @@ impl Reactor {
             "user-space receive times"
         };
         match &self.ring {
-            Some(ring) if ring.has_min_wait() => {
+            Some(ring) if ring.has_min_wait() && self.batch > Ns::ZERO => {
                 format!("io_uring, multishot recvmsg in batches, {stamps}")
             }
             Some(_) => format!("io_uring, multishot recvmsg, {stamps}"),

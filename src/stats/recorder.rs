@@ -21,6 +21,9 @@ pub struct CoreRecorder {
     pub reordered: u64,
     /// Bound on the error of the time of each content event.
     pub event_time_error: Histogram,
+    /// What comes now belongs to the measurement: a warm-up is no part of the spreads. It is of the
+    /// counts, since its work is in the CPU time.
+    pub is_measured: bool,
     /// Reads with body bytes.
     pub reads: u64,
     /// Of them with a kernel time.
@@ -81,13 +84,18 @@ impl CoreRecorder {
         self.events += events;
         if let Some(lag) = lag_ns {
             self.reads_stamped += 1;
-            self.receive_lag.record(lag);
+            if self.is_measured {
+                self.receive_lag.record(lag);
+            }
         }
     }
 
     /// Notes `events` whose times are off by at most `error_ns`.
     #[inline]
     pub fn times(&mut self, error_ns: u64, events: u64) {
+        if !self.is_measured {
+            return;
+        }
         // Nearly all events have the same bound, the stamp's own: they are counted, and written
         // down together.
         if error_ns != self.same_errors.0 {
@@ -102,6 +110,13 @@ impl CoreRecorder {
         let (error_ns, events) = self.same_errors;
         self.event_time_error.record_n(error_ns, events);
         self.same_errors.1 = 0;
+    }
+
+    /// Notes a request that leaves, so late by the client's own doing.
+    pub fn sends(&mut self, lag_ns: u64) {
+        if self.is_measured {
+            self.send_lag.record(lag_ns);
+        }
     }
 
     /// Adds another core's notes, closed.
