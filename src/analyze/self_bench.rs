@@ -131,8 +131,8 @@ fn measure(options: &Options, program: &Path, signals: &Signals) -> Result<SelfB
         notes: Vec::new(),
     };
     if is_shared(&bench) {
-        let text = "client and mock share the CPUs that there are: errors and CPU are upper bounds, \
-                    the largest load a lower one; nothing is kept";
+        let text = "client and mock share the CPUs that there are: errors and CPU are upper \
+                    bounds, the largest load a lower one; nothing is kept";
         note(&mut bench, text);
     }
     let url = mock.as_ref().map(|mock| &mock.url);

@@ -19,8 +19,8 @@ use std::collections::VecDeque;
 const SLOT_POLL: Ns = Ns(500_000);
 
 /// A core with answers in flight looks at least so often, of the typical gap between a stream's
-/// events: what two looks have in between may have come joined, and the last event of an answer often
-/// does, with those that close it.
+/// events: what two looks have in between may have come joined, and the last event of an answer
+/// often does, with those that close it.
 const LOOK_RATIO: f64 = 0.025;
 /// No more often than this, and so often while no gap is known.
 const LOOK_MIN: Ns = Ns(200_000);
