@@ -2,8 +2,6 @@
 
 use assert_cmd::cargo::cargo_bin;
 use serde_json::Value;
-use std::io::{Read, Write};
-use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -195,18 +193,6 @@ fn due_times_are_absolute_and_the_largest_lag_is_told() {
     assert_eq!(most.as_u64(), lags.iter().copied().max());
 }
 
-/// Requests that a mock has begun to answer.
-fn events(mock: &Mock) -> u64 {
-    let mut socket = TcpStream::connect(&mock.url).unwrap();
-    let request = b"GET /stats HTTP/1.1\r\nHost: m\r\nConnection: close\r\n\r\n";
-    socket.write_all(request).unwrap();
-    let mut answer = String::new();
-    socket.read_to_string(&mut answer).unwrap();
-    let body = answer.split("\r\n\r\n").nth(1).unwrap();
-    let stats: Value = serde_json::from_str(body).unwrap();
-    stats["events"].as_u64().unwrap()
-}
-
 #[test]
 fn a_client_that_was_frozen_says_so_and_sends_or_skips_as_told() {
     // Field case RA-2 B: 100/s, the client stopped after about 1.5 s, for 2.
@@ -215,9 +201,9 @@ fn a_client_that_was_frozen_says_so_and_sends_or_skips_as_told() {
         let dir = tempfile::tempdir().unwrap();
         let load = ["--request-rate", "100", "--request-count", "600"];
         let flags = [&load[..], &["--when-late", policy, "--no-preflight"]].concat();
-        let enough = events(&mock) + 150;
+        let enough = mock.events_count() + 150;
         let child = command(&mock, dir.path(), &flags).spawn().unwrap();
-        while events(&mock) < enough {
+        while mock.events_count() < enough {
             std::thread::sleep(Duration::from_millis(10));
         }
         let pid = child.id().to_string();

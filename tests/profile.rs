@@ -3,25 +3,11 @@
 use assert_cmd::cargo::cargo_bin;
 use serde_json::Value;
 use std::io::{Read, Write};
-use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 mod mock;
 use mock::Mock;
-
-/// Events that a mock has sent so far.
-fn events(mock: &Mock) -> u64 {
-    let mut socket = TcpStream::connect(&mock.url).unwrap();
-    let request = b"GET /stats HTTP/1.1\r\nHost: m\r\nConnection: close\r\n\r\n";
-    socket.write_all(request).unwrap();
-    let mut answer = String::new();
-    socket.read_to_string(&mut answer).unwrap();
-    let body = answer.split("\r\n\r\n").nth(1).unwrap();
-    serde_json::from_str::<Value>(body).unwrap()["events"]
-        .as_u64()
-        .unwrap()
-}
 
 fn run(dir: &Path, flags: &[&str]) -> Output {
     Command::new(cargo_bin("tokenring"))
@@ -324,8 +310,8 @@ fn ctrl_c_drains_writes_and_exits_130() {
             .spawn()
             .unwrap();
         // The run has begun, and some of its requests are done.
-        let enough = events(&mock) + 100;
-        while events(&mock) < enough {
+        let enough = mock.events_count() + 100;
+        while mock.events_count() < enough {
             std::thread::sleep(std::time::Duration::from_millis(50));
         }
         let pid = child.id().to_string();

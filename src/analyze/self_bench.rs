@@ -268,11 +268,11 @@ fn keep(options: &Options, bench: &SelfBench) {
         return;
     }
     let has_searched = options.loads.is_empty() && !options.quick;
-    if Calibration::here().is_none() {
-        tell("note: the result is not kept for later runs: neither XDG_CACHE_HOME nor HOME is set");
-    }
-    let kept = Calibration::here().map(|file| file.keep(capacity, has_searched));
-    if let Some(Err(error)) = kept {
+    let kept = match Calibration::here() {
+        Some(file) => file.keep(capacity, has_searched),
+        None => Err("neither XDG_CACHE_HOME nor HOME is set".into()),
+    };
+    if let Err(error) = kept {
         tell(&format!(
             "note: the result is not kept for later runs: {error}"
         ));

@@ -1,7 +1,9 @@
 //! The bundled mock as a process of its own, for tests of the built binary.
+#![allow(dead_code)]
 
 use assert_cmd::cargo::cargo_bin;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
 
 /// A mock of its own process, ended with the test.
@@ -27,6 +29,18 @@ impl Mock {
             .unwrap();
         let url = line.trim().rsplit("//").next().unwrap().to_string();
         Mock { child, url }
+    }
+
+    /// Events that it has sent so far.
+    pub fn events_count(&self) -> u64 {
+        let mut socket = TcpStream::connect(&self.url).unwrap();
+        let request = b"GET /stats HTTP/1.1\r\nHost: m\r\nConnection: close\r\n\r\n";
+        socket.write_all(request).unwrap();
+        let mut answer = String::new();
+        socket.read_to_string(&mut answer).unwrap();
+        let body = answer.split("\r\n\r\n").nth(1).unwrap();
+        let stats: serde_json::Value = serde_json::from_str(body).unwrap();
+        stats["events"].as_u64().unwrap()
     }
 }
 
