@@ -7,7 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use support::*;
 use tokenring::base::{Ns, limits};
-use tokenring::engine::PaceOptions;
+use tokenring::engine::{GatePlan, PhasePlan};
+use tokenring::schedule::Law;
 use tokenring::stats::{FailureKind, Phase, Record, Stage};
 
 fn failure(record: &Record) -> (FailureKind, &str) {
@@ -236,19 +237,20 @@ fn a_server_that_refuses_is_asked_less_and_less_often_and_no_other_waits_for_it(
         .unwrap()
         .local_addr()
         .unwrap();
-    let pace = PaceOptions {
+    let phases = vec![PhasePlan {
+        measured: true,
         duration: Some(Ns::from_ms(500)),
-        ..PaceOptions::default()
-    };
+        ..PhasePlan::default()
+    }];
     let (records, _) = run(&Ask {
-        pace: pace.clone(),
+        phases: phases.clone(),
         slots: 3,
         ..Ask::new(closed, 0)
     });
     // Rests of 10, 20, 40, 80, 160 and 320 ms fill the time.
     assert!((3..=18).contains(&records.len()), "{}", records.len());
     let (records, _) = run(&Ask {
-        pace,
+        phases,
         slots: 3,
         targets: vec![serve(|_| short_answer()), closed],
         ..Ask::new(closed, 0)
@@ -432,15 +434,16 @@ fn a_url_that_refuses_keeps_its_share_as_errors() {
 fn waiting_for_a_slot_is_in_the_due_based_latency_and_not_in_the_other() {
     // Rate 20/s, cap 1, the server takes 100 ms: request i waits i x 50 ms.
     let addr = serve(|_| [vec![Act::Wait(100)], short_answer()].concat());
-    let due = (0..5).map(|i| Ns::from_ms(i * 50)).collect();
-    let pace = PaceOptions {
+    let due = (0..5).map(|i| Ns::from_ms(i * 50)).collect::<Vec<_>>();
+    let phase = PhasePlan {
+        measured: true,
         count: Some(5),
-        due: Some(due),
-        cap: Some(1),
-        ..PaceOptions::default()
+        law: Some(Law::Times(due.into())),
+        cap: Some(GatePlan::flat(1)),
+        ..PhasePlan::default()
     };
     let (records, _) = run(&Ask {
-        pace,
+        phases: vec![phase],
         slots: 0,
         ..Ask::new(addr, 5)
     });
@@ -459,13 +462,13 @@ fn waiting_for_a_slot_is_in_the_due_based_latency_and_not_in_the_other() {
 #[test]
 fn warm_up_is_marked_and_no_request_stalls_behind_it() {
     let addr = serve(|_| [vec![Act::Wait(20)], short_answer()].concat());
-    let pace = PaceOptions {
-        warmup: 2,
-        count: Some(20),
-        ..PaceOptions::default()
+    let phase = |measured, count| PhasePlan {
+        measured,
+        count: Some(count),
+        ..PhasePlan::default()
     };
     let (records, _) = run(&Ask {
-        pace,
+        phases: vec![phase(false, 2), phase(true, 20)],
         slots: 10,
         ..Ask::new(addr, 20)
     });

@@ -546,7 +546,10 @@ fn bad_input_names_its_flag_before_anything_is_sent() {
         (&["--concurrency", "1,2"], "--concurrency"),
         (&["--model", "a", "b"], "--model"),
         (&["--request-rate", "nan"], "--request-rate"),
-        (&["--request-rate", "inf"], "--request-rate"),
+        (
+            &["--request-rate", "inf", "--arrival-pattern", "constant"],
+            "--request-rate",
+        ),
         (&["--request-rate", "1e-300"], "--request-rate"),
         (
             &["--request-count", "99999999999999999999"],

@@ -2,7 +2,9 @@
 
 use super::ladder::Ladder;
 use crate::base::Ns;
-use crate::config::{Config, Cores, Lengths, Load, TokenCount, TokenizerSpec, Ui, Url};
+use crate::config::{
+    Config, Cores, Lengths, Load, Pattern, PhaseSpec, TokenCount, TokenizerSpec, Ui, Url,
+};
 use crate::stats::capacity::Mode;
 use std::path::PathBuf;
 
@@ -81,16 +83,13 @@ impl Options {
                 let most = (events / TOKENS_MIN).floor().max(1.0);
                 let answers = (ANSWERS_MIN / f64::from(load)).floor().clamp(1.0, most);
                 let tokens = (events / answers).round().max(3.0);
-                (Load::Concurrency(load), f64::from(load) * answers, tokens)
+                (Load::closed(load), f64::from(load) * answers, tokens)
             }
             Mode::Requests => {
                 let rate_per_s = f64::from(load);
                 let requests = (rate_per_s * step_s).round().clamp(2.0, REQUESTS_MAX);
                 (
-                    Load::Poisson {
-                        rate_per_s,
-                        cap: None,
-                    },
+                    Load::open(Pattern::Poisson, rate_per_s, None),
                     requests,
                     1.0,
                 )
@@ -101,16 +100,19 @@ impl Options {
             model: self.model.clone().or(own.then(|| "self-bench".into())),
             streaming: true,
             urls: self.against.iter().chain(mock).cloned().collect(),
-            load,
-            #[expect(
-                clippy::cast_possible_truncation,
-                clippy::cast_sign_loss,
-                reason = "whole"
-            )]
-            request_count: Some(requests as u64),
-            // A server that is too slow ends no step later than this.
-            duration: Some(Ns(self.step.0.saturating_mul(2)) + Ns::from_ms(1_000)),
-            grace: self.step + Ns::from_ms(1_000),
+            phases: vec![PhaseSpec {
+                load,
+                #[expect(
+                    clippy::cast_possible_truncation,
+                    clippy::cast_sign_loss,
+                    reason = "whole"
+                )]
+                requests: Some(requests as u64),
+                // A server that is too slow ends no step later than this.
+                duration: Some(Ns(self.step.0.saturating_mul(2)) + Ns::from_ms(1_000)),
+                grace: Some(self.step + Ns::from_ms(1_000)),
+                ..PhaseSpec::default()
+            }],
             isl: fixed(32.0),
             osl: Some(fixed(tokens)),
             tokenizer: TokenizerSpec::Builtin,

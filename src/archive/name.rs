@@ -17,7 +17,7 @@ pub fn run_name(config: &Config) -> String {
         Api::TritonTensorrtllm => "triton-tensorrtllm",
         Api::TritonVllm => "triton-vllm",
     };
-    format!("{model}-{service}-{}", stimulus(config.load))
+    format!("{model}-{service}-{}", stimulus(config.load()))
 }
 
 /// A model's name as part of a file name: a server may call its models as it likes.
@@ -47,37 +47,29 @@ fn model_name(model: &str) -> String {
     format!("{}-{tail}", &name[..end])
 }
 
-fn stimulus(load: Load) -> String {
-    match load {
-        Load::Concurrency(count) => format!("concurrency{count}"),
-        Load::Constant { rate_per_s, cap } | Load::Poisson { rate_per_s, cap } => {
-            let cap = cap.map_or(String::new(), |cap| format!("concurrency{cap}-"));
-            // Python writes a whole float with its `.0`.
-            format!("{cap}request_rate{rate_per_s:?}")
-        }
-    }
+fn stimulus(load: &Load) -> String {
+    let slots = load
+        .concurrency
+        .map(|level| format!("concurrency{}", level.most));
+    // Python writes a whole float with its `.0`.
+    let rate = load
+        .rate_per_s()
+        .map(|rate| format!("request_rate{rate:?}"));
+    let parts: Vec<String> = slots.into_iter().chain(rate).collect();
+    parts.join("-")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::Pattern;
 
     #[test]
     fn a_stimulus_reads_as_the_peers_write_it() {
-        assert_eq!(stimulus(Load::Concurrency(16)), "concurrency16");
-        let rate_per_s = 5.0;
-        assert_eq!(
-            stimulus(Load::Poisson {
-                rate_per_s,
-                cap: None
-            }),
-            "request_rate5.0"
-        );
-        let capped = Load::Constant {
-            rate_per_s,
-            cap: Some(8),
-        };
-        assert_eq!(stimulus(capped), "concurrency8-request_rate5.0");
+        assert_eq!(stimulus(&Load::closed(16)), "concurrency16");
+        let open = |cap| stimulus(&Load::open(Pattern::Poisson, 5.0, cap));
+        assert_eq!(open(None), "request_rate5.0");
+        assert_eq!(open(Some(8)), "concurrency8-request_rate5.0");
     }
 
     #[test]

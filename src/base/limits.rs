@@ -42,8 +42,6 @@ pub const RECORD_BATCHES_MAX: usize = 1024;
 pub const EVENT_TIMES_MAX: usize = 1 << 22;
 /// Room that a request's raw events get before they come; address space until it is used.
 pub const RAW_RESERVE_BYTES_MAX: usize = 1 << 20;
-/// Due times that are computed ahead for an open loop: 400 MB of them would be a mistake.
-pub const DUE_TIMES_MAX: usize = 50_000_000;
 /// Wait for the end of a body after its `[DONE]`: a server that ends it does so in its next write,
 /// which a busy event loop may put off for tens of ms; one that never does holds a slot no longer.
 pub const BODY_END_WAIT: Ns = Ns(100_000_000);

@@ -21,6 +21,10 @@ pub enum Stream {
     RequestId,
     /// Anything in a test.
     Test,
+    /// Steps of a ramp.
+    Ramp,
+    /// Turns of a session: how many, and the times to think.
+    Session,
 }
 
 /// The generator for one (seed, stream, index).
@@ -72,13 +76,36 @@ impl Rng {
 
     /// Standard normal (Box and Muller 1958).
     pub fn normal(&mut self) -> f64 {
-        let radius = (-2.0 * (1.0 - self.unit()).ln()).sqrt();
+        let radius = (-2.0 * self.unit_above_0().ln()).sqrt();
         radius * (std::f64::consts::TAU * self.unit()).cos()
     }
 
     /// Exponential with mean 1, by inversion.
     pub fn exponential(&mut self) -> f64 {
-        -(1.0 - self.unit()).ln()
+        -self.unit_above_0().ln()
+    }
+
+    /// Gamma with this shape (over 0) and scale 1 (Marsaglia and Tsang 2000).
+    pub fn gamma(&mut self, shape: f64) -> f64 {
+        if shape < 1.0 {
+            let power = self.unit_above_0().powf(1.0 / shape);
+            return self.gamma(shape + 1.0) * power;
+        }
+        let d = shape - 1.0 / 3.0;
+        let c = (9.0 * d).sqrt().recip();
+        loop {
+            let x = self.normal();
+            let v = (1.0 + c * x).powi(3);
+            let bound = 0.5 * x * x + d - d * v;
+            if v > 0.0 && self.unit_above_0().ln() < bound + d * v.ln() {
+                return d * v;
+            }
+        }
+    }
+
+    /// Uniform in `(0, 1]`.
+    fn unit_above_0(&mut self) -> f64 {
+        1.0 - self.unit()
     }
 }
 
@@ -112,6 +139,20 @@ mod tests {
         assert!((normal / n).abs() < 0.01);
         assert!((square / n - 1.0).abs() < 0.02);
         assert!((exponential / n - 1.0).abs() < 0.01);
+    }
+
+    #[test]
+    fn gamma_has_its_mean_and_variance_below_one_and_above() {
+        for shape in [0.25, 0.5, 1.0, 4.0, 16.0] {
+            let mut rng = Rng::new(7, Stream::Test, 2);
+            let n = 200_000;
+            let draws: Vec<f64> = (0..n).map(|_| rng.gamma(shape)).collect();
+            let mean = draws.iter().sum::<f64>() / f64::from(n);
+            let square = |x: &f64| (x - mean) * (x - mean);
+            let variance = draws.iter().map(square).sum::<f64>() / f64::from(n);
+            assert!((mean / shape - 1.0).abs() < 0.02, "{shape}: {mean}");
+            assert!((variance / shape - 1.0).abs() < 0.05, "{shape}: {variance}");
+        }
     }
 
     #[test]

@@ -46,6 +46,7 @@ use Kind::{Integer, Many, Number, Switch, Text};
 
 const TARGET: &str = "Target";
 const LOAD: &str = "Load";
+const WARMUP: &str = "Warm-up";
 const INPUT: &str = "Requests";
 const OUTPUT: &str = "Output";
 const MACHINE: &str = "Client";
@@ -80,10 +81,30 @@ const FLAGS: &[Flag] = &[
     flag(LOAD, None, &["concurrency"], Integer,
         "Requests in flight; with a rate, the most of them [default: 1; with a rate, no limit]"),
     flag(LOAD, None, &["request-rate"], Number("N"),
-        "Requests per second, whether answers keep up or not"),
+        "Requests per second, whether answers keep up or not; inf is all at once"),
     flag(LOAD, None, &["arrival-pattern",
-        "request-rate-mode"], Text("LAW"), "Gaps of the rate: poisson or constant \
-        [default: poisson]"),
+        "request-rate-mode"], Text("LAW"), "Gaps of the rate: poisson, gamma or constant \
+        [default: poisson, gamma with --arrival-smoothness]"),
+    flag(LOAD, None, &["arrival-smoothness",
+        "vllm-burstiness"], Number("SHAPE"), "Shape of gamma gaps: burstier than Poisson below 1, \
+        smoother above [default: 1]"),
+    flag(LOAD, None, &["arrival-normalize"], Switch,
+        "Stretch the schedule to exactly count / rate, as vLLM does; no Poisson process any more"),
+    flag(LOAD, None, &["request-rate-series"], Text("FILE"),
+        "A rate over time: JSON with points of time_s and qps, and straight lines between"),
+    flag(LOAD, None, &["prefill-concurrency"], Integer,
+        "Most requests at a time that wait for their first token"),
+    flag(LOAD, None, &["concurrency-per-url"], Integer,
+        "Most requests in flight towards each --url"),
+    flag(LOAD, None, &["concurrency-ramp-duration"], Number("SECONDS"),
+        "Bring --concurrency up from one over this time"),
+    flag(LOAD, None, &["prefill-concurrency-ramp-duration"], Number("SECONDS"),
+        "Bring --prefill-concurrency up from one over this time"),
+    flag(LOAD, None, &["request-rate-ramp-duration"], Number("SECONDS"),
+        "Bring --request-rate up over this time"),
+    flag(LOAD, None, &["ramp-shape"], Text("SHAPE"),
+        "How ramps rise: linear, exponential (by the square of time) or poisson (by random steps) \
+        [default: linear]"),
     flag(LOAD, None, &["when-capped"], Text("POLICY"),
         "A request of the rate that finds --concurrency used up: wait for a slot, or skip it, as \
         AIPerf does [default: wait]"),
@@ -96,8 +117,26 @@ const FLAGS: &[Flag] = &[
     flag(LOAD, None, &["benchmark-duration"], Number("SECONDS"), "Stop sending after this time"),
     flag(LOAD, None, &["benchmark-grace-period"], Number("SECONDS"),
         "Then wait up to this long for what is in flight [default: 30]"),
-    flag(LOAD, None, &["warmup-request-count",
+    flag(WARMUP, None, &["warmup-request-count",
         "num-warmup-requests"], Integer, "Requests before the measurement [default: 0]"),
+    flag(WARMUP, None, &["warmup-duration"], Number("SECONDS"), "Or warm up for this time"),
+    flag(WARMUP, None, &["warmup-concurrency"], Integer, "In flight [default: --concurrency]"),
+    flag(WARMUP, None, &["warmup-prefill-concurrency"], Integer,
+        "Waiting for a first token [default: --prefill-concurrency]"),
+    flag(WARMUP, None, &["warmup-request-rate"], Number("N"),
+        "Requests per second [default: --request-rate]"),
+    flag(WARMUP, None, &["warmup-arrival-pattern"], Text("LAW"),
+        "Gaps [default: --arrival-pattern]"),
+    flag(WARMUP, None, &["warmup-concurrency-ramp-duration"], Number("SECONDS"),
+        "Ramp [default: --concurrency-ramp-duration]"),
+    flag(WARMUP, None, &["warmup-prefill-concurrency-ramp-duration"], Number("SECONDS"),
+        "Ramp [default: --prefill-concurrency-ramp-duration]"),
+    flag(WARMUP, None, &["warmup-request-rate-ramp-duration"], Number("SECONDS"),
+        "Ramp [default: --request-rate-ramp-duration]"),
+    flag(WARMUP, None, &["warmup-drain"], Switch,
+        "Begin the measurement when the warm-up has ended, instead of taking its slots over"),
+    flag(WARMUP, None, &["warmup-grace-period"], Number("SECONDS"),
+        "With --warmup-drain: wait this long at most [default: no limit]"),
     flag(LOAD, None, &["request-timeout-seconds"], Number("SECONDS"),
         "Limit on a whole request [default: 21600]"),
     flag(LOAD, None, &["connect-timeout-seconds"], Number("SECONDS"),
@@ -262,6 +301,10 @@ fn switch(arg: Arg) -> Arg {
 /// say why there is none.
 pub fn key(name: &str) -> Result<String, String> {
     let dashed = name.replace('_', "-");
+    // A list of loads has no flag.
+    if dashed == "phases" {
+        return Ok(dashed);
+    }
     let names = || FLAGS.iter().flat_map(|flag| flag.names);
     if let Some(flag) = FLAGS.iter().find(|flag| flag.names.contains(&&*dashed)) {
         return Ok(flag.names[0].replace('-', "_"));
@@ -320,6 +363,7 @@ fn scalar(name: &str, kind: Kind, text: &str) -> Result<Value, String> {
             .map_err(|_| bad("whole number in range")),
         Number(_) => match text.parse::<f64>() {
             Ok(number) if number.is_finite() => Ok(Value::from(number)),
+            Ok(f64::INFINITY) if name.ends_with("request-rate") => Ok("inf".into()),
             _ => Err(bad("number")),
         },
         _ => Ok(text.into()),

@@ -46,14 +46,38 @@ pub struct Draft {
     pub demo: Option<bool>,
     pub streaming: Option<bool>,
     pub concurrency: Option<i64>,
+    #[serde(deserialize_with = "rate")]
     pub request_rate: Option<f64>,
+    pub request_rate_ramp_duration: Option<f64>,
+    pub request_rate_series: Option<String>,
     pub arrival_pattern: Option<String>,
+    pub arrival_smoothness: Option<f64>,
+    pub arrival_normalize: Option<bool>,
+    pub concurrency_ramp_duration: Option<f64>,
+    pub prefill_concurrency: Option<i64>,
+    pub prefill_concurrency_ramp_duration: Option<f64>,
+    pub concurrency_per_url: Option<i64>,
+    pub ramp_shape: Option<String>,
     pub when_capped: Option<String>,
     pub when_late: Option<String>,
     pub request_count: Option<i64>,
     pub benchmark_duration: Option<f64>,
     pub benchmark_grace_period: Option<f64>,
+    pub num_sessions: Option<i64>,
     pub warmup_request_count: Option<i64>,
+    pub num_warmup_sessions: Option<i64>,
+    pub warmup_duration: Option<f64>,
+    pub warmup_grace_period: Option<f64>,
+    pub warmup_drain: Option<bool>,
+    pub warmup_concurrency: Option<i64>,
+    pub warmup_concurrency_ramp_duration: Option<f64>,
+    pub warmup_prefill_concurrency: Option<i64>,
+    pub warmup_prefill_concurrency_ramp_duration: Option<f64>,
+    #[serde(deserialize_with = "rate")]
+    pub warmup_request_rate: Option<f64>,
+    pub warmup_request_rate_ramp_duration: Option<f64>,
+    pub warmup_arrival_pattern: Option<String>,
+    pub phases: Option<Vec<PhaseDraft>>,
     pub isl: Option<f64>,
     pub isl_stddev: Option<f64>,
     pub osl: Option<f64>,
@@ -91,6 +115,53 @@ pub struct Draft {
     pub no_batching: Option<bool>,
     /// See [`super::Config`].
     pub check_stamps: Option<bool>,
+}
+
+/// A phase of a run as a file says it; keys are the flags' names, and AIPerf's for a phase.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields, default)]
+#[expect(
+    missing_docs,
+    reason = "each is documented as its flag in `cli::flags`"
+)]
+pub struct PhaseDraft {
+    /// Its name; `warmup` and `profiling` say their kind, too.
+    pub name: Option<String>,
+    /// `warmup` or `profiling`.
+    pub kind: Option<String>,
+    #[serde(alias = "requests")]
+    pub request_count: Option<i64>,
+    #[serde(alias = "sessions")]
+    pub num_sessions: Option<i64>,
+    #[serde(alias = "benchmark_duration")]
+    pub duration: Option<f64>,
+    #[serde(alias = "benchmark_grace_period")]
+    pub grace_period: Option<f64>,
+    /// What follows waits until nothing of this phase is in flight.
+    pub drain: Option<bool>,
+    pub concurrency: Option<i64>,
+    pub concurrency_ramp_duration: Option<f64>,
+    pub prefill_concurrency: Option<i64>,
+    pub prefill_concurrency_ramp_duration: Option<f64>,
+    pub concurrency_per_url: Option<i64>,
+    #[serde(alias = "rate", deserialize_with = "rate")]
+    pub request_rate: Option<f64>,
+    pub request_rate_ramp_duration: Option<f64>,
+    pub request_rate_series: Option<String>,
+    pub arrival_pattern: Option<String>,
+    #[serde(alias = "smoothness")]
+    pub arrival_smoothness: Option<f64>,
+    pub arrival_normalize: Option<bool>,
+    pub ramp_shape: Option<String>,
+}
+
+/// A number, or `inf`.
+fn rate<'de, D: Deserializer<'de>>(from: D) -> Result<Option<f64>, D::Error> {
+    match Value::deserialize(from)? {
+        Value::Number(number) => Ok(number.as_f64()),
+        Value::String(text) if text == "inf" => Ok(Some(f64::INFINITY)),
+        _ => Err(D::Error::custom("neither a number nor `inf`")),
+    }
 }
 
 /// `cores: 4` needs no quotes.

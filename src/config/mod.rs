@@ -4,12 +4,14 @@
 mod check;
 mod draft;
 mod file;
+mod load;
 mod secrets;
 mod url;
 
 pub use check::{Checked, ConfigError};
-pub use draft::Draft;
+pub use draft::{Draft, PhaseDraft};
 pub use file::read;
+pub use load::{Level, Load, Pattern, PhaseSpec, Ramp, RampKind, Rate};
 pub use secrets::{hide_args, hide_header, hide_members, hide_target, secrets_of_file};
 pub use url::parse_url;
 
@@ -28,37 +30,6 @@ pub enum Api {
     TritonTensorrtllm,
     /// The same with vLLM inputs.
     TritonVllm,
-}
-
-/// How requests arrive.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Load {
-    /// Closed loop: so many in flight.
-    Concurrency(u32),
-    /// Open loop, equal gaps; with a cap on requests in flight when given.
-    Constant {
-        /// Requests per second.
-        rate_per_s: f64,
-        /// Cap on requests in flight.
-        cap: Option<u32>,
-    },
-    /// Open loop, exponential gaps.
-    Poisson {
-        /// Requests per second.
-        rate_per_s: f64,
-        /// Cap on requests in flight.
-        cap: Option<u32>,
-    },
-}
-
-impl Load {
-    /// The cap of an open loop.
-    pub fn cap(self) -> Option<u32> {
-        match self {
-            Load::Concurrency(_) => None,
-            Load::Constant { cap, .. } | Load::Poisson { cap, .. } => cap,
-        }
-    }
 }
 
 /// Mean and standard deviation of a token length.
@@ -194,22 +165,14 @@ pub struct Config {
     pub urls: Vec<Url>,
     /// Start the bundled mock and profile that.
     pub demo: bool,
-    /// Load.
-    pub load: Load,
+    /// The run's parts in their order; at least one is measured.
+    pub phases: Vec<PhaseSpec>,
     /// `--when-capped skip`: what no slot is free for is not sent.
     pub skip_capped: bool,
     /// `--when-late skip`: what the client comes to too late is not sent.
     pub skip_late: bool,
-    /// Stop after so many measured requests.
-    pub request_count: Option<u64>,
-    /// True when nothing was said and `request_count` is `max(10, 2 x concurrency)`.
+    /// True when no end was given, and the number of requests is `max(10, 2 x concurrency)`.
     pub request_count_defaulted: bool,
-    /// Stop sending after so long.
-    pub duration: Option<Ns>,
-    /// Then wait so long for what is in flight.
-    pub grace: Ns,
-    /// Warm-up requests.
-    pub warmup_count: u64,
     /// Input length.
     pub isl: Lengths,
     /// Output length; absent means the server decides.
@@ -280,6 +243,29 @@ pub struct Config {
     pub command_line: String,
 }
 
+impl Config {
+    /// The first measured phase, which a run of one measurement is named by.
+    pub fn main(&self) -> &PhaseSpec {
+        let measured = self.phases.iter().find(|phase| phase.measured);
+        measured.unwrap_or(&self.phases[0])
+    }
+
+    /// Its load.
+    pub fn load(&self) -> &Load {
+        &self.main().load
+    }
+
+    /// The phases before the measurement.
+    pub fn warmups(&self) -> impl Iterator<Item = &PhaseSpec> {
+        self.phases.iter().filter(|phase| !phase.measured)
+    }
+
+    /// Requests before the measurement, as far as they are counted.
+    pub fn warmup_requests(&self) -> u64 {
+        self.warmups().filter_map(|phase| phase.requests).sum()
+    }
+}
+
 impl Default for Config {
     /// What the peers do when nothing is said; `urls` is empty.
     fn default() -> Config {
@@ -290,14 +276,10 @@ impl Default for Config {
             streaming: false,
             urls: Vec::new(),
             demo: false,
-            load: Load::Concurrency(1),
+            phases: vec![PhaseSpec::default()],
             skip_capped: false,
             skip_late: false,
-            request_count: None,
             request_count_defaulted: false,
-            duration: None,
-            grace: Ns::from_ms(30_000),
-            warmup_count: 0,
             isl: Lengths {
                 mean: 550.0,
                 stddev: 0.0,

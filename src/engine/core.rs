@@ -1,11 +1,12 @@
 //! The loop of one core: wait, take in what came, send what is due.
 
+use super::claim::{Claim, Stop, Ticket, Want};
 use super::flight::Flight;
 use super::handover::BATCH_RECORDS;
 use super::lines::{Deadline, Line};
-use super::pace::{Claim, Stop};
+use super::pace::{Cursor, Pace};
 use super::plan::{CoreOutput, CorePlan};
-use super::slots::{Slot, Slots};
+use super::slots::Slots;
 use crate::base::{Ns, limits, now};
 use crate::endpoint::EventReader;
 use crate::runtime::{
@@ -73,6 +74,9 @@ pub(super) struct Core {
     pub(super) lines: Vec<Line>,
     pub(super) idle: Vec<Vec<Token>>,
     pub(super) slots: Slots,
+    /// Phase that the slots are of.
+    part: Option<usize>,
+    cursor: Cursor,
     pub(super) in_flight: usize,
     pub(super) opening: usize,
     /// In an open loop, when the next request may go as far as is known; zero after one has ended.
@@ -168,6 +172,8 @@ impl Core {
             lines: Vec::new(),
             idle,
             slots: Slots::default(),
+            part: None,
+            cursor: Cursor::default(),
             in_flight: 0,
             opening: 0,
             next_due: None,
@@ -195,10 +201,9 @@ impl Core {
     async fn work(&mut self) -> Result<(), String> {
         self.open_connections().await?;
         self.plan.pace.core_is_ready();
-        let start = self.await_start().await?;
+        self.await_start().await?;
         self.account = self.accountant.take();
         self.busy = BusyWatch::start(now());
-        self.slots.open(self.plan.slots, start);
         let mut looked = now();
         loop {
             self.sends_left = SENDS_PER_TURN;
@@ -262,13 +267,11 @@ impl Core {
         Ok(())
     }
 
-    async fn await_start(&mut self) -> Result<Ns, String> {
+    async fn await_start(&mut self) -> Result<(), String> {
         loop {
-            if let Some(start) = self.plan.pace.started() {
-                return Ok(start);
-            }
-            if self.plan.pace.stopping(now()) != Stop::Run {
-                return Ok(now());
+            let is_over = self.plan.pace.stopping(now()) != Stop::Run;
+            if is_over || self.plan.pace.started().is_some() {
+                return Ok(());
             }
             self.wait(Some(now() + Ns(200_000))).await?;
             self.take_events();
@@ -294,48 +297,80 @@ impl Core {
         if self.finished {
             return None;
         }
-        let closed = self.plan.pace.is_closed();
+        let pace = self.plan.pace.clone();
         for _ in 0..most {
             let at = now();
-            if closed && !self.slots.has_free(at) {
-                // A slot at rest must not hold the end up.
-                self.finished = self.plan.pace.is_over(at);
-                return self.slots.next_free();
+            if let Err(claim) = pace.look(at) {
+                return self.hold(claim, at);
             }
-            match self.plan.pace.claim(at, self.plan.core) {
-                Claim::Take {
-                    index,
-                    due,
-                    phase,
-                    granted,
-                } => {
-                    let mut slot = Slot::default();
-                    let due = due.unwrap_or_else(|| {
-                        slot = self.slots.take().unwrap_or_default();
-                        slot.free.max(self.plan.pace.open_since(index))
-                    });
-                    let record = Record {
-                        index,
-                        due,
-                        slot: granted.unwrap_or(due),
-                        phase,
-                        ..Record::default()
-                    };
-                    self.sends_left = self.sends_left.saturating_sub(1);
-                    self.start(record, slot);
-                }
-                Claim::NotBefore(time) => {
-                    self.next_due = Some(time);
-                    return Some(time);
-                }
-                Claim::Full => return Some(at + SLOT_POLL),
-                Claim::Finished => {
-                    self.finished = true;
-                    return None;
-                }
+            let closed = self.follow_phase(&pace);
+            if closed && !self.slots.has_free(at) {
+                let next = self.slots.next_free();
+                return next.into_iter().chain(pace.next_phase()).min();
+            }
+            match pace.claim(at, self.plan.core, &mut self.cursor, Want::Session) {
+                Claim::Take(ticket) => self.launch(&ticket),
+                claim => return self.hold(claim, at),
             }
         }
-        self.next_due = Some(at).filter(|_| !closed);
+        self.next_due = Some(at).filter(|_| !pace.is_closed());
         Some(at)
+    }
+
+    /// Nothing may go now; returns when to ask again.
+    fn hold(&mut self, claim: Claim, at: Ns) -> Option<Ns> {
+        match claim {
+            Claim::NotBefore(time) => {
+                self.next_due = Some(time);
+                Some(time)
+            }
+            Claim::Finished => {
+                self.finished = true;
+                None
+            }
+            Claim::Take(_) | Claim::Full => Some(at + SLOT_POLL),
+        }
+    }
+
+    /// Has the slots of the phase that sends; true when it is a closed loop.
+    fn follow_phase(&mut self, pace: &Pace) -> bool {
+        let part = pace.part();
+        let phase = &pace.phases()[part];
+        if self.part != Some(part) {
+            self.part = Some(part);
+            let start = pace.phase_start(part).unwrap_or_default();
+            let (own, cores) = (usize::from(self.plan.core), self.plan.cores.max(1));
+            let most = phase.slots.as_ref().map_or(0, |slots| slots.most as usize);
+            // Slots are dealt to the cores in turn, as they open.
+            let wanted = most.saturating_sub(own).div_ceil(cores);
+            let opening = |number: usize| {
+                let number = number * cores + own;
+                let offset = phase.slots.as_ref().map(|slots| slots.opening(number));
+                start + offset.unwrap_or_default()
+            };
+            self.slots.set(wanted, opening);
+        }
+        phase.law.is_none()
+    }
+
+    fn launch(&mut self, ticket: &Ticket) {
+        let slot = match ticket.due {
+            None => self.slots.take(),
+            Some(_) => None,
+        };
+        let part = usize::from(ticket.part);
+        let opened = || self.plan.pace.phase_start(part).unwrap_or_default();
+        let free = || slot.unwrap_or_default().free.max(opened());
+        let due = ticket.due.unwrap_or_else(free);
+        let record = Record {
+            index: ticket.index,
+            due,
+            slot: ticket.granted.map_or(due, |granted| granted.max(due)),
+            part: ticket.part,
+            phase: ticket.phase,
+            ..Record::default()
+        };
+        self.sends_left = self.sends_left.saturating_sub(1);
+        self.start(record, slot);
     }
 }

@@ -14,7 +14,9 @@ use std::sync::Arc;
 pub(super) struct Flight {
     pub record: Record,
     /// The slot that it holds in a closed loop.
-    pub slot: Slot,
+    pub slot: Option<Slot>,
+    /// It holds a prefill slot.
+    pub holds_prefill: bool,
     payload: Arc<[u8]>,
     api: Api,
     streaming: bool,
@@ -50,10 +52,11 @@ pub(super) struct InRead {
 }
 
 impl Flight {
-    pub fn new(record: Record, slot: Slot, payload: Arc<[u8]>, plan: &CorePlan) -> Flight {
+    pub fn new(record: Record, slot: Option<Slot>, payload: Arc<[u8]>, plan: &CorePlan) -> Flight {
         Flight {
             record,
             slot,
+            holds_prefill: false,
             payload,
             api: plan.api,
             streaming: plan.streaming,
@@ -70,7 +73,7 @@ impl Flight {
     }
 
     /// Prepares for the next request, keeping allocations.
-    pub fn renew(&mut self, record: Record, slot: Slot, payload: Arc<[u8]>) {
+    pub fn renew(&mut self, record: Record, slot: Option<Slot>, payload: Arc<[u8]>) {
         self.record = record;
         self.slot = slot;
         self.payload = payload;
@@ -111,6 +114,13 @@ impl Flight {
             Piece::Head(head) => self.on_head(head, at),
             Piece::Body(bytes) => self.on_body(bytes, at, shared),
         }
+    }
+
+    /// True once, when the first content has come: the prefill slot is free.
+    pub fn is_prefilled(&mut self) -> bool {
+        let is_it = self.holds_prefill && self.record.first_content.is_some();
+        self.holds_prefill &= !is_it;
+        is_it
     }
 
     /// A read begins.
@@ -388,7 +398,8 @@ mod tests {
         };
         Flight {
             record,
-            slot: Slot::default(),
+            slot: None,
+            holds_prefill: false,
             payload: Arc::from([]),
             api: Api::Chat,
             streaming: true,

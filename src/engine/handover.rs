@@ -30,23 +30,34 @@ impl Core {
     pub(super) fn end(&mut self, mut flight: Box<Flight>, at: Ns) {
         self.in_flight -= 1;
         self.report.requests_count += 1;
-        if self.plan.pace.is_closed() {
+        if let Some(slot) = flight.slot.take() {
             let has_server = has_met_server(&flight.record);
-            self.slots.give_back(flight.slot, at, has_server);
+            self.slots.give_back(slot, at, has_server);
             self.report.rests_count += u64::from(!has_server);
         } else {
             // A request that waits for a slot may go.
             self.next_due = Some(Ns::ZERO);
         }
+        if std::mem::take(&mut flight.holds_prefill) {
+            self.free_prefill(at);
+        }
         let record = std::mem::take(&mut flight.record);
         let failed = record.failure.is_some();
-        self.plan.pace.ended(at, record.phase, failed);
+        let pace = &self.plan.pace;
+        pace.ended(at, record.part, record.url, failed);
+        pace.session_ended(at, record.part);
         self.learn(&record);
         self.spare.push(flight);
         self.batch.push(record);
         if self.batch.len() >= BATCH_RECORDS {
             self.flush(true);
         }
+    }
+
+    /// A request that has its first content holds no prefill slot any longer.
+    pub(super) fn free_prefill(&mut self, at: Ns) {
+        self.plan.pace.prefilled(at);
+        self.next_due = Some(Ns::ZERO);
     }
 
     /// Follows what answers look like, and sets the batch wait by it.

@@ -54,7 +54,7 @@ pub(super) struct Line {
 }
 
 impl Core {
-    pub(super) fn start(&mut self, mut record: Record, slot: Slot) {
+    pub(super) fn start(&mut self, mut record: Record, slot: Option<Slot>) {
         let request = self.plan.requests.get(record.index);
         let target = usize::try_from(record.index).unwrap_or(0) % self.plan.targets.len();
         let mut rng = Rng::new(self.plan.seed, Stream::RequestId, record.index);
@@ -78,13 +78,15 @@ impl Core {
                 .raw_marks
                 .reserve(events.min(limits::RAW_RESERVE_BYTES_MAX / RAW_EVENT_BYTES));
         }
-        let flight = match self.spare.pop() {
+        let holds_prefill = plan.pace.caps_prefill(record.part);
+        let mut flight = match self.spare.pop() {
             Some(mut flight) => {
                 flight.renew(record, slot, request.body);
                 flight
             }
             None => Box::new(Flight::new(record, slot, request.body, plan)),
         };
+        flight.holds_prefill = holds_prefill;
         self.in_flight += 1;
         self.put_on_line(target, flight);
     }
@@ -357,6 +359,7 @@ impl Core {
             flight.on_piece(piece, chunk.at, &mut shared);
         });
         flight.record.reads_count += u32::from(flight.record.received_bytes > before);
+        let is_prefilled = flight.is_prefilled();
         let in_read = flight.in_read();
         let lag = chunk
             .stamped
@@ -369,17 +372,23 @@ impl Core {
         };
         line.joins
             .note(chunk, read, before_read, &self.reactor, &mut self.recorder);
+        let serial = line.serial;
+        let is_done = flight.done_at() == Some(chunk.at);
+        let must_write = !conn.outgoing().is_empty();
+        if is_prefilled {
+            self.free_prefill(chunk.at);
+        }
         match fed {
             Ok(fed) if fed.done => {
                 let clean = fed.used == chunk.len();
                 self.complete(token, chunk.at, clean);
             }
             Ok(_) => {
-                if flight.done_at() == Some(chunk.at) {
+                if is_done {
                     let end = chunk.at + limits::BODY_END_WAIT;
-                    self.body_ends.push_back((end, token, line.serial));
+                    self.body_ends.push_back((end, token, serial));
                 }
-                if !conn.outgoing().is_empty() {
+                if must_write {
                     self.write(token);
                 }
             }

@@ -3,18 +3,24 @@
 //! Knows nothing of metrics, files or screens. Start at [`CorePlan`] and [`run`]; the pace of all
 //! cores together is [`Pace`].
 
-mod cap;
+mod claim;
 mod core;
 mod flight;
+mod gate;
+mod gates;
 mod handover;
 mod health;
 mod joins;
 mod lines;
 mod pace;
+mod phases;
 mod plan;
 mod slots;
 
+pub use claim::{Claim, PaceOptions, PhasePlan, Stop, Ticket, Want};
 pub use core::run;
+pub use gate::GatePlan;
 pub(crate) use handover::emptied;
-pub use pace::{Claim, Pace, PaceOptions, Skipped, Stop};
+pub use pace::{Cursor, Pace};
+pub use phases::Skipped;
 pub use plan::{CoreOutput, CorePlan, Request, Requests, Target};

@@ -66,8 +66,8 @@ pub struct CorePlan {
     pub connect_timeout: Ns,
     /// Connections to open before the start.
     pub connections: usize,
-    /// Slots of this core in a closed loop.
-    pub slots: usize,
+    /// Workers, among which slots are dealt in turn.
+    pub cores: usize,
     /// Longest wait for a batch of reads; zero wakes for each.
     pub batch: Ns,
     /// Use the private ring where there is one.

@@ -19,16 +19,30 @@ pub(super) struct Slot {
 pub(super) struct Slots {
     free: VecDeque<Slot>,
     at_rest: BinaryHeap<Reverse<Slot>>,
+    /// All there are, those in use among them.
+    count: usize,
+    /// That many there shall be: the others go when they are free.
+    wanted: usize,
 }
 
 impl Slots {
-    /// Adds slots that have never been used.
-    pub fn open(&mut self, count: usize, at: Ns) {
-        let slot = Slot {
-            free: at,
-            failures: 0,
-        };
-        self.free.extend(std::iter::repeat_n(slot, count));
+    /// Sets how many there shall be; those that are added open at their own times.
+    pub fn set(&mut self, wanted: usize, opening: impl Fn(usize) -> Ns) {
+        self.wanted = wanted;
+        for number in self.count..wanted {
+            self.at_rest.push(Reverse(Slot {
+                free: opening(number),
+                failures: 0,
+            }));
+        }
+        self.count = self.count.max(wanted);
+        while self.count > wanted && self.drop_one() {
+            self.count -= 1;
+        }
+    }
+
+    fn drop_one(&mut self) -> bool {
+        self.at_rest.pop().is_some() || self.free.pop_back().is_some()
     }
 
     /// True when a slot is free at `at`.
@@ -53,6 +67,10 @@ impl Slots {
 
     /// Takes a slot back whose request ended at `at`; `has_server` is false when no server was met.
     pub fn give_back(&mut self, slot: Slot, at: Ns, has_server: bool) {
+        if self.count > self.wanted {
+            self.count -= 1;
+            return;
+        }
         if has_server {
             let failures = 0;
             self.free.push_back(Slot { free: at, failures });
@@ -74,7 +92,7 @@ mod tests {
     #[test]
     fn a_slot_without_a_server_rests_longer_each_time_until_one_answers() {
         let mut slots = Slots::default();
-        slots.open(2, Ns(5));
+        slots.set(2, |_| Ns(5));
         let mut at = Ns(5);
         let mut rests = Vec::new();
         for _ in 0..9 {
@@ -101,9 +119,35 @@ mod tests {
     }
 
     #[test]
+    fn slots_open_at_their_times_and_go_when_they_are_free() {
+        let mut slots = Slots::default();
+        slots.set(3, |number| Ns(100 * number as u64));
+        assert!(slots.has_free(Ns(0)));
+        let first = slots.take().unwrap();
+        assert!(!slots.has_free(Ns(99)));
+        assert_eq!(slots.next_free(), Some(Ns(100)));
+        assert!(slots.has_free(Ns(250)));
+        let (second, third) = (slots.take().unwrap(), slots.take().unwrap());
+        assert_eq!((second.free, third.free), (Ns(100), Ns(200)));
+        // One shall be left: the next two that end are gone.
+        slots.set(1, |_| Ns::ZERO);
+        slots.give_back(first, Ns(300), true);
+        slots.give_back(second, Ns(310), true);
+        assert!(!slots.has_free(Ns(400)));
+        slots.give_back(third, Ns(320), true);
+        assert!(slots.has_free(Ns(400)));
+        slots.set(2, |_| Ns(500));
+        slots.take().unwrap();
+        assert_eq!(
+            (slots.has_free(Ns(400)), slots.next_free()),
+            (false, Some(Ns(500)))
+        );
+    }
+
+    #[test]
     fn an_answer_ends_the_row_of_failures() {
         let mut slots = Slots::default();
-        slots.open(1, Ns::ZERO);
+        slots.set(1, |_| Ns::ZERO);
         let mut at = Ns::ZERO;
         for has_server in [false, false, true, false] {
             at = slots.next_free().unwrap_or(at);

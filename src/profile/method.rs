@@ -1,7 +1,7 @@
 //! What a reader must know to quote a report: the lines of the method block that this run calls
 //! for. Those that every run has, and the slowest requests, are the console's own.
 
-use crate::config::{Api, Config, Load};
+use crate::config::{Api, Config};
 use crate::stats::course::Course;
 use crate::stats::summary::{Figure, MetricResult};
 
@@ -36,8 +36,9 @@ fn figure(metrics: &[MetricResult], tag: &str) -> Option<f64> {
 fn warmup(config: &Config, metrics: &[MetricResult]) -> Option<String> {
     let measured = figure(metrics, "completed_request_count")?;
     let wanted = WARMUP_REQUESTS_MIN.max((measured * WARMUP_RATIO_MIN).ceil());
-    let count = config.warmup_count as f64;
-    (count < wanted).then(|| {
+    let by_count = config.warmups().all(|phase| phase.duration.is_none());
+    let count = config.warmup_requests() as f64;
+    (by_count && count < wanted).then(|| {
         format!(
             "the warm-up had {count} requests, fewer than 10 or 5 % of the run: what a server does \
              for its first ones is in the figures (--warmup-request-count {wanted})"
@@ -72,12 +73,10 @@ fn instability(course: &Course) -> Option<String> {
 
 /// What is due and not done yet grows with the time from due to done: see [`Course::growth`].
 fn overload(config: &Config, course: &Course) -> Option<String> {
-    let (Load::Constant { rate_per_s, .. } | Load::Poisson { rate_per_s, .. }) = config.load else {
-        return None;
-    };
+    let rate_per_s = config.load().rate_per_s().filter(|rate| rate.is_finite())?;
     let growth = course.growth.filter(|&growth| growth > GROWTH_MAX)?;
     let taken = rate_per_s / (1.0 + growth);
-    let under = match config.load.cap() {
+    let under = match config.load().cap() {
         Some(cap) => format!(" with {cap} in flight"),
         None => String::new(),
     };
@@ -158,7 +157,7 @@ mod tests {
             goodput: Vec::new(),
             anchor: Anchor::at(Ns::ZERO, 0),
             concurrency: None,
-            capped: config.load.cap().is_some(),
+            capped: config.load().cap().is_some(),
         });
         records.into_iter().for_each(|record| sum.push(&record));
         let totals = sum.finish();

@@ -10,7 +10,7 @@ use super::signals::Signals;
 use super::verdict::{self, Scale};
 use crate::archive::{self, RunDir};
 use crate::base::{Anchor, Exit, Ns, limits};
-use crate::config::{Config, ExportLevel, Load, Url};
+use crate::config::{Config, ExportLevel, Url};
 use crate::engine::{CoreOutput, Pace, Requests};
 use crate::gpu::Sampler;
 use crate::report::json::ClientExtras;
@@ -92,7 +92,7 @@ pub fn run_info(config: &Config, dir: Option<&RunDir>, anchor: Anchor) -> RunInf
             .nodename()
             .to_string_lossy()
             .into_owned(),
-        has_warmup: config.warmup_count > 0,
+        has_warmup: config.warmups().next().is_some(),
         dataset_entries: config.dataset_entries,
         secrets,
     }
@@ -374,7 +374,7 @@ fn client_report(
         client.events_per_read = Some(recorder.events as f64 / reads);
         client.kernel_stamped_ratio = Some(recorder.reads_stamped as f64 / reads);
     }
-    if let Load::Concurrency(asked) = run.config.load {
+    if let Some(asked) = run.config.load().slots() {
         client.concurrency_asked = Some(asked);
         client.concurrency_held = totals.steady.as_ref().map(|steady| steady.concurrency_held);
     } else {
@@ -425,7 +425,7 @@ fn notes(run: &Run<'_>, client: &ClientReport) -> Vec<String> {
 fn open_loop(run: &Run<'_>, sent_lag: u64) -> OpenLoop {
     let skipped = run.pace.skipped();
     OpenLoop {
-        cap: run.config.load.cap(),
+        cap: run.config.load().cap(),
         skips_capped: run.config.skip_capped,
         skips_late: run.config.skip_late,
         skipped_capped: skipped.capped,

@@ -1,7 +1,7 @@
 //! `--dry-run`: the plan, one exact request, and its curl line.
 
 use super::setup;
-use crate::config::{Config, Load, hide_header, hide_members, hide_target};
+use crate::config::{Config, Level, Load, PhaseSpec, Ramp, hide_header, hide_members, hide_target};
 use crate::engine::{Request, Target};
 use crate::stats::metric;
 use std::borrow::Cow;
@@ -11,32 +11,23 @@ use std::fmt::Write;
 /// caller to mask.
 pub fn describe(config: &Config, target: &Target, request: &Request, cores: &[usize]) -> String {
     let mut text = String::new();
-    let load = match config.load {
-        Load::Concurrency(count) => format!("closed loop, {count} in flight"),
-        Load::Constant { rate_per_s, cap } => {
-            format!("{rate_per_s} requests/s, constant{}", cap_text(cap))
-        }
-        Load::Poisson { rate_per_s, cap } => {
-            format!("{rate_per_s} requests/s, Poisson{}", cap_text(cap))
-        }
-    };
     let mut line = |name: &str, value: String| {
         // Writing to a String does not fail.
         let _ = writeln!(text, "{name:<16} {value}");
     };
-    line("load", load);
-    if let Some(count) = config.request_count {
-        let said = if config.request_count_defaulted {
-            " (default)"
-        } else {
-            ""
+    let phases = config.phases.len();
+    for phase in &config.phases {
+        let name = match phase.measured {
+            true if phases <= 2 => "load",
+            _ => &phase.name,
         };
-        line("requests", format!("{count}{said}"));
+        line(name, load(&phase.load));
+        let is_default = phase.measured && config.request_count_defaulted;
+        line("  until", end(phase, is_default));
     }
-    if let Some(duration) = config.duration {
-        line("duration", format!("{} s", duration.as_secs()));
+    if config.warmups().next().is_none() {
+        line("warm-up", "none".into());
     }
-    line("warm-up", format!("{} requests", config.warmup_count));
     line("seed", config.seed.to_string());
     line(
         "timeout",
@@ -106,8 +97,53 @@ pub fn shown_body(body: &[u8], hides: bool) -> Cow<'_, str> {
     }
 }
 
-fn cap_text(cap: Option<u32>) -> String {
-    cap.map_or(String::new(), |cap| format!(", at most {cap} in flight"))
+/// A load in words.
+fn load(load: &Load) -> String {
+    let mut text = match &load.rate {
+        None => "closed loop".to_string(),
+        Some(rate) if !rate.series.is_empty() => {
+            format!(
+                "a rate of {} points, {}",
+                rate.series.len(),
+                rate.pattern.name()
+            )
+        }
+        Some(rate) if rate.per_s.is_infinite() => "all at once".to_string(),
+        Some(rate) => {
+            let ramp = ramp(rate.ramp);
+            format!("{} requests/s{ramp}, {}", rate.per_s, rate.pattern.name())
+        }
+    };
+    let mut level = |level: Option<Level>, what: &str| {
+        if let Some(Level { most, ramp: up }) = level {
+            text.push_str(&format!(", at most {most} {what}{}", ramp(up)));
+        }
+    };
+    level(load.concurrency, "in flight");
+    level(load.prefill, "without a first token");
+    level(load.per_url.map(Level::flat), "in flight towards each url");
+    text
+}
+
+fn ramp(ramp: Option<Ramp>) -> String {
+    ramp.map_or(String::new(), |ramp| {
+        let kind = format!("{:?}", ramp.kind).to_lowercase();
+        format!(" ({kind} ramp over {} s)", ramp.over.as_secs())
+    })
+}
+
+/// What ends a phase, in words.
+fn end(phase: &PhaseSpec, is_default: bool) -> String {
+    let count = |count: Option<u64>, what: &str| count.map(|n| format!("{n} {what}"));
+    let seconds = phase.duration.map(|span| format!("{} s", span.as_secs()));
+    let ends = [
+        count(phase.requests, "requests"),
+        count(phase.sessions, "sessions"),
+        seconds,
+    ];
+    let ends: Vec<String> = ends.into_iter().flatten().collect();
+    let said = if is_default { " (default)" } else { "" };
+    format!("{}{said}", ends.join(" or "))
 }
 
 fn curl(config: &Config, head: &str, body: &str) -> String {

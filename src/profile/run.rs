@@ -12,7 +12,7 @@ use super::steps::Steps;
 use super::watch::{self, Worker};
 use crate::archive::RunDir;
 use crate::base::{Anchor, Exit, Ns, limits, now};
-use crate::config::{Config, ExportLevel, Load};
+use crate::config::{Config, ExportLevel};
 use crate::engine::{self, CoreOutput, CorePlan, Stop};
 use crate::report::{RunInfo, Secrets};
 use crate::stats::{AccumulateOptions, Accumulator, Buffers, Environment, Record, Summary};
@@ -242,10 +242,6 @@ fn core_plans(
 ) -> (Vec<CorePlan>, Vec<Sender<Buffers>>) {
     let config = &prepared.config;
     let count = prepared.cores.len();
-    let slots = match config.load {
-        Load::Concurrency(total) => setup::shares(total as usize, count),
-        _ => vec![0; count],
-    };
     let connections = setup::shares(setup::connections(config), count);
     let plan = |(core, &cpu): (usize, &usize)| {
         let (to_core, buffers) = bounded::<Buffers>(BUFFERS_BACK);
@@ -263,7 +259,7 @@ fn core_plans(
             request_timeout: config.request_timeout,
             connect_timeout: config.connect_timeout,
             connections: connections[core],
-            slots: slots[core],
+            cores: count,
             batch: if config.batching { BATCH } else { Ns::ZERO },
             ring: true,
             records: records.clone(),
@@ -283,10 +279,7 @@ fn accumulate_options(config: &Config, anchor: Anchor) -> AccumulateOptions {
             .map(|slo| (slo.tag.clone(), slo.limit))
             .collect(),
         anchor,
-        concurrency: match config.load {
-            Load::Concurrency(count) => Some(count),
-            _ => None,
-        },
-        capped: config.load.cap().is_some(),
+        concurrency: config.load().slots(),
+        capped: config.load().is_capped(),
     }
 }

@@ -2,12 +2,12 @@
 
 use super::payload::{Builder, Payloads};
 use crate::base::{Ns, limits};
-use crate::config::{Api, Config, Cores, Load, Url};
+use crate::config::{Api, Config, Cores, Level, Load, Pattern, PhaseSpec, Url};
 use crate::endpoint;
-use crate::engine::{PaceOptions, Target};
+use crate::engine::{GatePlan, PaceOptions, PhasePlan, Target};
 use crate::http::{Template, TlsClient, TlsOptions};
 use crate::runtime;
-use crate::schedule::{Law, due_times};
+use crate::schedule::{Arrivals, Curve, Gaps, Law};
 use crate::workload::{PromptSource, Tokenizer};
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
@@ -104,11 +104,14 @@ pub fn targets(
 }
 
 /// Streams that the load can have in flight, as far as it says.
-pub fn streams(load: Load) -> u32 {
-    match load {
-        Load::Concurrency(count) => count,
-        Load::Constant { cap, .. } | Load::Poisson { cap, .. } => cap.unwrap_or(256),
-    }
+pub fn streams(config: &Config) -> u32 {
+    let of = |load: &Load| load.concurrency.map_or(256, |level| level.most);
+    config
+        .phases
+        .iter()
+        .map(|phase| of(&phase.load))
+        .max()
+        .unwrap_or(1)
 }
 
 /// CPUs of the workers, and what speaks for them and against them, in one line.
@@ -118,7 +121,7 @@ pub fn cores(config: &Config) -> Result<(Vec<usize>, String), String> {
     let chosen = match &config.cores {
         Cores::Auto => {
             // One physical core is left to all else; a core can do with a few streams, too.
-            let streams = streams(config.load) as usize;
+            let streams = streams(config) as usize;
             let useful = streams.div_ceil(limits::STREAMS_PER_CORE).max(1);
             let most = useful.min(config.workers_max.unwrap_or(usize::MAX)).max(1);
             topology.choose((topology.physical_count() - 1).clamp(1, most))
@@ -143,69 +146,98 @@ pub fn cores(config: &Config) -> Result<(Vec<usize>, String), String> {
     Ok((chosen, told))
 }
 
-/// The pace: laws become due times, all of them known before the start.
+/// The pace: each phase with its law and its gates.
 pub fn pace(config: &Config, cores: usize) -> Result<PaceOptions, String> {
-    let (law, cap) = match config.load {
-        Load::Concurrency(_) => (None, None),
-        Load::Constant { rate_per_s, cap } => (Some(Law::Constant { rate_per_s }), cap),
-        Load::Poisson { rate_per_s, cap } => (
-            Some(Law::Poisson {
-                rate_per_s,
-                seed: config.seed,
-            }),
-            cap,
-        ),
-    };
-    let count = config.request_count;
-    let due = match law {
-        None => None,
-        Some(law) => {
-            let all = count.map(|count| count + config.warmup_count);
-            // With a duration the schedule reaches a warm-up's length further.
-            let span = config.duration.map(|duration| {
-                duration
-                    + Ns::from_secs_f64(config.warmup_count as f64 / law.rate_per_s().max(1e-9))
-                    + Ns::from_ms(1_000)
-            });
-            let due = due_times(law, all, span).map_err(|e| format!("--request-rate: {e}"))?;
-            check_schedule(config, law, &due)?;
-            Some(due)
-        }
-    };
+    let phases: Result<Vec<PhasePlan>, String> = config
+        .phases
+        .iter()
+        .map(|spec| {
+            let phase = phase(config, spec);
+            check_schedule(config, spec, &phase).map(|()| phase)
+        })
+        .collect();
     Ok(PaceOptions {
-        warmup: config.warmup_count,
-        count,
-        due,
-        cap,
+        phases: phases?,
+        urls: config.urls.len(),
         skip_capped: config.skip_capped,
         skip_late: config.skip_late,
-        duration: config.duration,
-        grace: config.grace,
         cores: u32::try_from(cores).unwrap_or(1),
     })
 }
 
-/// A schedule must hold what was asked for, and one measured request at the least.
-fn check_schedule(config: &Config, law: Law, due: &[Ns]) -> Result<(), String> {
-    let rate = law.rate_per_s();
-    let scheduled = due.len() as u64;
-    if let (Some(count), None) = (config.request_count, config.duration)
-        && scheduled < count + config.warmup_count
-    {
-        return Err(format!(
-            "--request-rate {rate:?}: --request-count {count} would take longer than 500 years; \
-             give a higher rate"
-        ));
+fn phase(config: &Config, spec: &PhaseSpec) -> PhasePlan {
+    let law = law(config, spec);
+    let gate = |level: Level| GatePlan {
+        most: level.most,
+        openings: level
+            .ramp
+            .map_or(Vec::new(), |ramp| ramp.openings(level.most, config.seed)),
+    };
+    let concurrency = spec.load.concurrency.map(gate);
+    let (slots, cap) = match law {
+        None => (concurrency, None),
+        Some(_) => (None, concurrency),
+    };
+    PhasePlan {
+        measured: spec.measured,
+        law,
+        slots,
+        cap,
+        prefill: spec.load.prefill.map(gate),
+        per_url: spec.load.per_url,
+        count: spec.requests,
+        sessions: spec.sessions,
+        duration: spec.duration,
+        grace: spec.grace,
+        drains: spec.drains,
     }
-    match (config.duration, scheduled > config.warmup_count) {
-        (_, true) => Ok(()),
-        (Some(duration), false) => Err(format!(
-            "--request-rate {rate:?}: no request is due within --benchmark-duration {} \
-             (--random-seed {}); give a higher rate or a longer duration",
+}
+
+/// How the requests of a phase arrive; absent in a closed loop.
+fn law(config: &Config, spec: &PhaseSpec) -> Option<Law> {
+    let rate = spec.load.rate.as_ref()?;
+    let gaps = match rate.pattern {
+        Pattern::Constant => Gaps::Constant,
+        Pattern::Poisson => Gaps::Exponential,
+        Pattern::Gamma(shape) => Gaps::Gamma { shape },
+        Pattern::Burst => return Some(Law::Burst),
+    };
+    let curve = match &rate.ramp {
+        _ if !rate.series.is_empty() => Curve::series(&rate.series),
+        Some(ramp) => Curve::ramp(rate.per_s, ramp, config.seed),
+        None => Curve::flat(rate.per_s),
+    };
+    let law = Law::Renewal {
+        gaps,
+        curve,
+        seed: config.seed,
+        stretch: 1.0,
+    };
+    Some(match spec.requests.filter(|_| rate.normalized) {
+        Some(count) => law.normalized(count),
+        None => law,
+    })
+}
+
+/// A measured phase must have one request at the least.
+fn check_schedule(config: &Config, spec: &PhaseSpec, phase: &PhasePlan) -> Result<(), String> {
+    let Some(law) = phase.law.as_ref().filter(|_| spec.measured) else {
+        return Ok(());
+    };
+    let first = Arrivals::new(law.clone(), 0, config.phases[0] != *spec).due(0);
+    let flag = match spec.load.rate.as_ref() {
+        Some(rate) if !rate.series.is_empty() => "--request-rate-series".to_string(),
+        rate => format!("--request-rate {:?}", rate.map_or(0.0, |rate| rate.per_s)),
+    };
+    match (first, spec.duration) {
+        (None, _) => Err(format!("{flag}: no request is due")),
+        (Some(first), Some(duration)) if first >= duration => Err(format!(
+            "{flag}: no request is due within --benchmark-duration {} (--random-seed {}); give a \
+             higher rate or a longer duration",
             duration.as_secs(),
             config.seed
         )),
-        (None, false) => Err(format!("--request-rate {rate:?}: no request is due")),
+        _ => Ok(()),
     }
 }
 
@@ -218,7 +250,7 @@ pub fn shares(total: usize, cores: usize) -> Vec<usize> {
 
 /// Checks that files and ports suffice, and raises the soft limit of files.
 pub fn check_limits(config: &Config) -> Result<(), String> {
-    let streams = u64::from(streams(config.load));
+    let streams = u64::from(streams(config));
     let limits = runtime::raise_fds();
     // Two per connection while a wait for writability holds a copy, and the program's own.
     let needed = streams + 128;
@@ -255,20 +287,19 @@ pub fn payloads(
 
 /// Requests of a run, warm-up included, as far as they are known before.
 pub fn total(pace: &PaceOptions) -> Option<u64> {
-    let scheduled = pace.due.as_ref().map(|due| due.len() as u64);
-    pace.count.map(|count| count + pace.warmup).or(scheduled)
+    pace.phases.iter().map(|phase| phase.count).sum()
 }
 
 /// Connections to open before the start.
 pub fn connections(config: &Config) -> usize {
-    let wanted = streams(config.load) as usize;
-    let requests = config.request_count.map_or(usize::MAX, |count| {
-        usize::try_from(count + config.warmup_count).unwrap_or(usize::MAX)
-    });
-    match config.load {
-        Load::Concurrency(_) => wanted.min(requests).min(limits::CONCURRENCY_MAX as usize),
+    let wanted = streams(config) as usize;
+    let counts = config.phases.iter().map(|phase| phase.requests);
+    let requests: Option<u64> = counts.sum();
+    let requests = requests.map_or(usize::MAX, |n| usize::try_from(n).unwrap_or(usize::MAX));
+    match config.load().is_closed() {
+        true => wanted.min(requests).min(limits::CONCURRENCY_MAX as usize),
         // An open loop without a cap opens as it goes; a few are ready.
-        _ => wanted.min(requests).min(64),
+        false => wanted.min(requests).min(64),
     }
 }
 
@@ -306,26 +337,22 @@ mod tests {
 
     #[test]
     fn a_schedule_without_a_measured_request_names_its_flags() {
-        let check = |rate_per_s, duration_ms: Option<u64>, count| {
-            let config = Config {
-                load: Load::Constant {
-                    rate_per_s,
-                    cap: None,
-                },
+        let check = |pattern, rate_per_s, duration_ms: Option<u64>| {
+            let spec = PhaseSpec {
+                load: Load::open(pattern, rate_per_s, None),
                 duration: duration_ms.map(Ns::from_ms),
-                request_count: count,
-                warmup_count: 3,
+                requests: Some(3),
+                ..PhaseSpec::default()
+            };
+            let config = Config {
+                phases: vec![spec],
                 ..Config::default()
             };
-            pace(&config, 1).map(|options| options.due.map(|due| due.len()))
+            pace(&config, 1).map(|options| options.phases.len())
         };
-        assert_eq!(check(100.0, Some(10), None), Ok(Some(104)));
-        for (rate, duration, count) in [
-            (1e-300, None, Some(3)),
-            (1e-300, Some(10), None),
-            (1e-300, Some(10), Some(3)),
-        ] {
-            let error = check(rate, duration, count).unwrap_err();
+        assert_eq!(check(Pattern::Constant, 1e-300, Some(10)), Ok(1));
+        for (rate, duration) in [(1e-300, None), (1e-3, Some(1))] {
+            let error = check(Pattern::Poisson, rate, duration).unwrap_err();
             assert!(error.contains("--request-rate"), "{error}");
         }
     }

@@ -1,6 +1,6 @@
 //! Can the numbers be believed? The limits of docs/verdict.md, in one table.
 
-use crate::config::{Config, Load};
+use crate::config::Config;
 use crate::stats::summary::{ClientReport, CoreReport, Reason, Verdict};
 
 /// What a check looks at, beside its figure.
@@ -73,7 +73,7 @@ fn timing_checks(config: &Config, client: &ClientReport, scale: Scale, out: &mut
         (100e3, 200e3),
         unless_shared(client, "fewer streams per core, or more cores (--cores)"),
     );
-    if matches!(config.load, Load::Concurrency(_)) {
+    if config.load().is_closed() {
         relative(
             "receive_lag",
             client.receive_lag.p99,
@@ -108,11 +108,8 @@ fn unless_shared(client: &ClientReport, advice: &'static str) -> &'static str {
 
 /// What is to be done about a rate that was not delivered.
 fn delivery_advice(config: &Config, client: &ClientReport) -> &'static str {
-    let (Load::Constant { cap, .. } | Load::Poisson { cap, .. }) = config.load else {
-        return "";
-    };
     // Which made the requests late: the server, which frees no slot, or the client?
-    match cap.is_some() && client.slot_wait.p99 > client.send_lag.p99 {
+    match config.load().is_capped() && client.slot_wait.p99 > client.send_lag.p99 {
         true => "the cap on requests in flight held them back: a higher --concurrency, or none",
         false => unless_shared(client, "a lower --request-rate, or more cores (--cores)"),
     }

@@ -84,7 +84,7 @@ fn snapshot(pace: &Pace, events_per_s: Option<f64>, at: Ns) -> Snapshot {
     let (phase, since, done, failed, total) = match pace.measured_from() {
         None => {
             let all = pace.finished_count();
-            ("warm-up", pace.started(), all, 0, Some(warmup))
+            ("warm-up", pace.started(), all, 0, warmup)
         }
         Some(from) => {
             let phase = match pace.stopping(at) {
@@ -131,27 +131,32 @@ impl EventRate {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::PaceOptions;
-    use crate::stats::Phase;
+    use crate::engine::{Cursor, PaceOptions, PhasePlan, Want};
 
     #[test]
     fn warm_up_requests_are_in_no_measured_count() {
+        let phase = |measured, count| PhasePlan {
+            measured,
+            count: Some(count),
+            ..PhasePlan::default()
+        };
         let pace = Pace::new(PaceOptions {
-            warmup: 2,
-            count: Some(5),
+            phases: vec![phase(false, 2), phase(true, 5)],
             cores: 1,
             ..Default::default()
         });
+        let mut cursor = Cursor::default();
+        let mut claim = |at| pace.claim(Ns(at), 0, &mut cursor, Want::Session);
         pace.begin(Ns(1_000));
         for _ in 0..2 {
-            let _ = pace.claim(Ns(1_000), 0);
+            claim(1_000);
         }
         let seen = snapshot(&pace, None, Ns(2_000));
         assert_eq!((seen.phase, seen.done, seen.total), ("warm-up", 0, Some(2)));
-        pace.ended(Ns(2_000), Phase::Warmup, true);
-        let _ = pace.claim(Ns(3_000), 0);
-        pace.ended(Ns(4_000), Phase::Warmup, false);
-        pace.ended(Ns(5_000), Phase::Profiling, false);
+        pace.ended(Ns(2_000), 0, 0, true);
+        claim(3_000);
+        pace.ended(Ns(4_000), 0, 0, false);
+        pace.ended(Ns(5_000), 1, 0, false);
         let seen = snapshot(&pace, None, Ns(6_000));
         assert_eq!(
             (seen.phase, seen.done, seen.failed, seen.total),

@@ -7,7 +7,7 @@ use super::RunInfo;
 use super::csv::line;
 use super::input_config::{endpoint_type, tokenizer};
 use super::text::{grouped, stat};
-use crate::config::{Api, Config, ExportLevel, Lengths, Load, hide_target};
+use crate::config::{Api, Config, ExportLevel, Lengths, hide_target};
 use crate::stats::Summary;
 use crate::stats::summary::{Figure, GpuSummary, MetricResult};
 use serde_json::{Map, Value, json};
@@ -273,13 +273,12 @@ fn endpoint(config: &Config, run: &RunInfo) -> Value {
 
 fn load(config: &Config) -> Value {
     let mut stimulus = Map::new();
-    match config.load {
-        Load::Concurrency(count) => stimulus.insert("concurrency".into(), count.into()),
-        Load::Constant { rate_per_s, .. } | Load::Poisson { rate_per_s, .. } => {
-            stimulus.insert("request_rate".into(), rate_per_s.into())
-        }
+    let main = config.main();
+    match main.load.rate_per_s() {
+        None => stimulus.insert("concurrency".into(), main.load.slots().into()),
+        Some(rate_per_s) => stimulus.insert("request_rate".into(), rate_per_s.into()),
     };
-    let measurement = match (config.request_count, config.duration) {
+    let measurement = match (main.requests, main.duration) {
         (Some(count), _) => json!({"mode": "request_count", "num": count}),
         (None, Some(span)) => json!({"mode": "time_windows", "num": span.as_ms()}),
         (None, None) => json!({}),
@@ -288,7 +287,7 @@ fn load(config: &Config) -> Value {
         "verbose": config.verbose,
         "stimulus": stimulus,
         "measurement": measurement,
-        "warmup_request_count": config.warmup_count,
+        "warmup_request_count": config.warmup_requests(),
     })
 }
 

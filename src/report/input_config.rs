@@ -2,7 +2,10 @@
 
 use super::RunInfo;
 use crate::base::Ns;
-use crate::config::{Api, Config, ExportLevel, Lengths, Load, TokenizerSpec, Ui, hide_target};
+use crate::config::{
+    Api, Config, ExportLevel, Lengths, Level, Pattern, PhaseSpec, Ramp, RampKind, TokenizerSpec,
+    Ui, hide_target,
+};
 use crate::stats::Summary;
 use serde_json::{Map, Value, json};
 
@@ -105,44 +108,64 @@ fn dataset(config: &Config) -> Value {
 }
 
 fn phases(config: &Config) -> Value {
-    let mut out = Vec::new();
-    if config.warmup_count > 0 {
-        let requests = Some(config.warmup_count);
-        let mut warmup = phase("warmup", requests, None, config);
-        warmup["exclude_from_results"] = true.into();
-        out.push(warmup);
+    config.phases.iter().map(phase).collect()
+}
+
+/// A phase with AIPerf's keys, and those of ours in its manner.
+fn phase(phase: &PhaseSpec) -> Value {
+    let kind = if phase.measured {
+        "profiling"
+    } else {
+        "warmup"
+    };
+    let load = &phase.load;
+    let mut out = Map::new();
+    let mut set = |name: &str, value: Value| {
+        if !value.is_null() {
+            out.insert(name.into(), value);
+        }
+    };
+    set("name", phase.name.as_str().into());
+    set("kind", kind.into());
+    let law = load.rate.as_ref().map(|rate| rate.pattern);
+    set("type", law.map_or("concurrency", Pattern::name).into());
+    set("requests", phase.requests.into());
+    set("sessions", phase.sessions.into());
+    if let Some(duration) = phase.duration {
+        set("duration", duration.as_secs().into());
+        set("grace_period", phase.grace.map(Ns::as_secs).into());
     }
-    out.push(phase(
-        "profiling",
-        config.request_count,
-        config.duration,
-        config,
-    ));
+    // An endless rate is no number of JSON's.
+    set("rate", load.rate_per_s().into());
+    if let Some(Pattern::Gamma(shape)) = law {
+        set("smoothness", shape.into());
+    }
+    let ramp = |ramp: Option<Ramp>| {
+        ramp.map(|ramp| json!({"type": name(ramp.kind), "duration": ramp.over.as_secs()}))
+    };
+    set(
+        "rate_ramp",
+        load.rate.as_ref().and_then(|rate| ramp(rate.ramp)).into(),
+    );
+    let most = |level: Option<Level>| Value::from(level.map(|level| level.most));
+    let up = |level: Option<Level>| Value::from(level.and_then(|level| ramp(level.ramp)));
+    set("concurrency", most(load.concurrency));
+    set("concurrency_ramp", up(load.concurrency));
+    set("prefill_concurrency", most(load.prefill));
+    set("prefill_ramp", up(load.prefill));
+    set("concurrency_per_url", load.per_url.into());
+    if !phase.measured {
+        set("exclude_from_results", true.into());
+    }
     out.into()
 }
 
-fn phase(name: &str, requests: Option<u64>, duration: Option<Ns>, config: &Config) -> Value {
-    let mut out = json!({"name": name, "kind": name});
-    let (law, rate, concurrency) = match config.load {
-        Load::Concurrency(count) => ("concurrency", None, Some(count)),
-        Load::Constant { rate_per_s, cap } => ("constant", Some(rate_per_s), cap),
-        Load::Poisson { rate_per_s, cap } => ("poisson", Some(rate_per_s), cap),
-    };
-    out["type"] = law.into();
-    if let Some(requests) = requests {
-        out["requests"] = requests.into();
+fn name(kind: RampKind) -> &'static str {
+    match kind {
+        RampKind::Linear => "linear",
+        RampKind::Exponential => "exponential",
+        RampKind::Poisson => "poisson",
     }
-    if let Some(duration) = duration {
-        out["duration"] = duration.as_secs().into();
-        out["grace_period"] = config.grace.as_secs().into();
-    }
-    if let Some(rate) = rate {
-        out["rate"] = rate.into();
-    }
-    if let Some(concurrency) = concurrency {
-        out["concurrency"] = concurrency.into();
-    }
-    out
 }
 
 fn artifacts(config: &Config, run: &RunInfo) -> Value {

@@ -1,136 +1,174 @@
-//! Arrival laws as pure functions: number of a request to its due time.
+//! Arrival laws as pure functions: number of a request to its due time, computed as it goes on and
+//! never stored.
 //!
-//! Knows nothing of workers. Start at [`due_times`].
+//! Knows nothing of workers. Start at [`Arrivals`].
 
-use crate::base::{Ns, Rng, limits, rng::Stream};
+mod curve;
+mod ramp;
+
+pub use curve::Curve;
+pub use ramp::{Ramp, RampKind};
+
+use crate::base::{Ns, Rng, rng::Stream};
+use std::sync::Arc;
+
+/// What is due after so long, in s (thirty years), is never due.
+const NEVER_S: f64 = 1e9;
+
+/// The gaps of a renewal process, of mean 1.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Gaps {
+    /// All the same; the first request goes at once.
+    Constant,
+    /// Exponential: a Poisson process.
+    Exponential,
+    /// Gamma; shape 1 is exponential, below it burstier, above it smoother.
+    Gamma {
+        /// Over 0.
+        shape: f64,
+    },
+}
+
+impl Gaps {
+    /// The gap before arrival `index` under `seed`: the same on any core.
+    fn draw(self, seed: u64, index: u64) -> f64 {
+        let rng = || Rng::new(seed, Stream::Arrival, index);
+        match self {
+            Gaps::Constant => 1.0,
+            Gaps::Exponential => rng().exponential(),
+            Gaps::Gamma { shape } => rng().gamma(shape) / shape,
+        }
+    }
+}
 
 /// How requests arrive.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Law {
-    /// Equal gaps, the first at once.
-    Constant {
-        /// Requests per second.
-        rate_per_s: f64,
-    },
-    /// Exponential gaps, the first after one gap.
-    Poisson {
-        /// Requests per second.
-        rate_per_s: f64,
-        /// Seed of the gaps.
+    /// All at once.
+    Burst,
+    /// A renewal process whose rate follows a curve.
+    Renewal {
+        /// Its gaps.
+        gaps: Gaps,
+        /// Its rate.
+        curve: Curve,
+        /// Of the gaps.
         seed: u64,
+        /// Of all times: 1, but for a process that is stretched to a length.
+        stretch: f64,
     },
+    /// At these times, ascending.
+    Times(Arc<[Ns]>),
 }
 
 impl Law {
-    /// Nominal requests per second.
-    pub fn rate_per_s(&self) -> f64 {
-        match self {
-            Law::Constant { rate_per_s } | Law::Poisson { rate_per_s, .. } => *rate_per_s,
-        }
-    }
-}
-
-/// A schedule that cannot be made.
-#[derive(Debug, thiserror::Error, PartialEq, Eq)]
-pub enum ScheduleError {
-    /// Neither a number of requests nor a time.
-    #[error("a rate needs an end: give --request-count or --benchmark-duration")]
-    Endless,
-    /// More due times than memory should hold.
-    #[error(
-        "the schedule has over {} requests; shorten it or lower the rate",
-        limits::DUE_TIMES_MAX
-    )]
-    TooLong,
-}
-
-/// Due times as offsets from the start, ascending: the first `count`, or all before `span`,
-/// whichever is fewer. The first n of a longer schedule are the schedule of n.
-pub fn due_times(law: Law, count: Option<u64>, span: Option<Ns>) -> Result<Vec<Ns>, ScheduleError> {
-    if count.is_none() && span.is_none() {
-        return Err(ScheduleError::Endless);
-    }
-    let count = count.unwrap_or(u64::MAX);
-    let end = span.unwrap_or(Ns::MAX);
-    let mut due = Vec::new();
-    let mut at_s = 0.0;
-    for index in 0..count {
-        let at = match law {
-            // Multiplied, not summed: the last of a million is as exact as the first.
-            #[expect(clippy::cast_precision_loss, reason = "2^53 requests")]
-            Law::Constant { rate_per_s } => Ns::from_secs_f64(index as f64 / rate_per_s),
-            Law::Poisson { rate_per_s, seed } => {
-                at_s += Rng::new(seed, Stream::Arrival, index).exponential() / rate_per_s;
-                Ns::from_secs_f64(at_s)
-            }
+    /// vLLM's variant: as if the first `count` had arrived by exactly `count / rate`, whatever the
+    /// gaps were. No renewal process any more: for comparison. Cost: a pass over `count` gaps.
+    #[expect(clippy::cast_precision_loss, reason = "2^53 requests")]
+    pub fn normalized(self, count: u64) -> Law {
+        let Law::Renewal {
+            gaps, curve, seed, ..
+        } = self
+        else {
+            return self;
         };
-        if at >= end {
-            break;
+        let sum: f64 = (0..count).map(|index| gaps.draw(seed, index)).sum();
+        let stretch = if sum > 0.0 { count as f64 / sum } else { 1.0 };
+        Law::Renewal {
+            gaps,
+            curve,
+            seed,
+            stretch,
         }
-        if due.len() == limits::DUE_TIMES_MAX {
-            return Err(ScheduleError::TooLong);
-        }
-        due.push(at);
     }
-    Ok(due)
 }
 
-/// Requests per second of a schedule's own due times; absent for fewer than two.
-#[expect(clippy::cast_precision_loss, reason = "a count")]
-pub fn realised_rate(due: &[Ns]) -> Option<f64> {
-    let (first, last) = (due.first()?, due.last()?);
-    let span = last.saturating_since(*first).as_secs();
-    (due.len() > 1 && span > 0.0).then(|| (due.len() - 1) as f64 / span)
+/// The due times of one phase, in order, as one core reads them: each core has its own and finds
+/// the same. Memory is flat; cost: some 50 ns a time.
+#[derive(Clone, Debug)]
+pub struct Arrivals {
+    law: Law,
+    /// Number in the run of the phase's first request: gaps are keyed by it.
+    first: u64,
+    /// The first request goes at once, since the phase carries on from another.
+    carries_on: bool,
+    index: u64,
+    /// Arrivals that the curve expects by the time of `index`.
+    sum: f64,
+    piece: usize,
+    at: Option<Ns>,
+}
+
+impl Arrivals {
+    /// From the phase's first request, which is number `first` of the run. A phase that carries on
+    /// from another begins with a request, as if its gap had passed.
+    pub fn new(law: Law, first: u64, carries_on: bool) -> Arrivals {
+        let mut arrivals = Arrivals {
+            law,
+            first,
+            carries_on,
+            index: 0,
+            sum: 0.0,
+            piece: 0,
+            at: None,
+        };
+        arrivals.sum = arrivals.gap(0);
+        arrivals.at = arrivals.time();
+        arrivals
+    }
+
+    fn gap(&self, index: u64) -> f64 {
+        match &self.law {
+            Law::Renewal {
+                gaps,
+                seed,
+                stretch,
+                ..
+            } => match index {
+                0 if self.carries_on || *gaps == Gaps::Constant => 0.0,
+                _ => gaps.draw(*seed, self.first + index) * stretch,
+            },
+            Law::Burst | Law::Times(_) => 0.0,
+        }
+    }
+
+    fn time(&mut self) -> Option<Ns> {
+        match &self.law {
+            Law::Burst => Some(Ns::ZERO),
+            Law::Times(times) => times.get(usize::try_from(self.index).ok()?).copied(),
+            Law::Renewal { curve, .. } => {
+                let at = curve.when(self.sum, &mut self.piece);
+                at.filter(|at| *at < NEVER_S).map(Ns::from_secs_f64)
+            }
+        }
+    }
+
+    /// When request `index` of the phase is due, from the phase's start; `None` when the law has no
+    /// more. Asked in ascending order; a step back is answered as the last one was.
+    #[expect(clippy::cast_precision_loss, reason = "2^53 requests")]
+    pub fn due(&mut self, index: u64) -> Option<Ns> {
+        if index <= self.index {
+            return self.at;
+        }
+        match &self.law {
+            // Multiplied, not summed: the last of a million is as exact as the first.
+            Law::Renewal {
+                gaps: Gaps::Constant,
+                stretch,
+                ..
+            } => self.sum = index as f64 * stretch,
+            Law::Renewal { .. } => {
+                for at in self.index + 1..=index {
+                    self.sum += self.gap(at);
+                }
+            }
+            Law::Burst | Law::Times(_) => {}
+        }
+        self.index = index;
+        self.at = self.time();
+        self.at
+    }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const POISSON: Law = Law::Poisson {
-        rate_per_s: 200.0,
-        seed: 42,
-    };
-
-    #[test]
-    fn constant_gaps_do_not_drift() {
-        let due = due_times(Law::Constant { rate_per_s: 200.0 }, Some(10_000), None).unwrap();
-        assert_eq!(due[0], Ns::ZERO);
-        assert_eq!(due[9_999], Ns(49_995_000_000));
-        assert!((realised_rate(&due).unwrap() - 200.0).abs() < 1e-9);
-    }
-
-    #[test]
-    fn poisson_gaps_are_exponential() {
-        let due = due_times(POISSON, Some(10_000), None).unwrap();
-        let total = due[9_999].as_secs();
-        assert!((total - 50.0).abs() < 1.5, "{total}");
-        // Kolmogorov-Smirnov against 1 - exp(-200 t): 1.63 / sqrt(n) at 1 %.
-        let mut gaps: Vec<f64> = due
-            .windows(2)
-            .map(|w| w[1].since(w[0]).unwrap().as_secs())
-            .collect();
-        gaps.sort_by(f64::total_cmp);
-        let n = gaps.len() as f64;
-        let distance = gaps
-            .iter()
-            .enumerate()
-            .map(|(i, gap)| (1.0 - (-200.0 * gap).exp() - i as f64 / n).abs())
-            .fold(0.0, f64::max);
-        assert!(distance < 1.63 / n.sqrt(), "{distance}");
-    }
-
-    #[test]
-    fn a_short_schedule_is_the_start_of_a_long_one() {
-        let long = due_times(POISSON, Some(1_000), None).unwrap();
-        assert_eq!(due_times(POISSON, Some(10), None).unwrap(), long[..10]);
-        let span = due_times(POISSON, None, Some(Ns::from_ms(1_000))).unwrap();
-        assert_eq!(span, long[..span.len()]);
-        assert!(long[span.len()] >= Ns::from_ms(1_000));
-    }
-
-    #[test]
-    fn a_schedule_without_an_end_is_refused() {
-        assert_eq!(due_times(POISSON, None, None), Err(ScheduleError::Endless));
-    }
-}
+mod tests;

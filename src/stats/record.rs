@@ -146,6 +146,8 @@ pub struct Record {
     pub index: u64,
     /// Warm-up or measured.
     pub phase: Phase,
+    /// Number of its phase in the run.
+    pub part: u8,
     /// Worker that ran it.
     pub core: u16,
     /// Index into the run's urls.

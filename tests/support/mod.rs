@@ -10,7 +10,8 @@ use std::time::Duration;
 use tokenring::base::{Ns, now};
 use tokenring::config::Api;
 use tokenring::engine::{
-    self, CoreOutput, CorePlan, Pace, PaceOptions, Request, Requests, Stop, Target,
+    self, CoreOutput, CorePlan, GatePlan, Pace, PaceOptions, PhasePlan, Request, Requests, Stop,
+    Target,
 };
 use tokenring::http::{Template, TlsClient};
 use tokenring::stats::Record;
@@ -137,7 +138,8 @@ pub struct Ask {
     pub ring: bool,
     pub slots: usize,
     pub cores: u16,
-    pub pace: PaceOptions,
+    /// Those without a law of their own have `slots`.
+    pub phases: Vec<PhasePlan>,
     pub timeout: Ns,
     pub tls: Option<TlsClient>,
     /// Cancel after so long.
@@ -155,10 +157,11 @@ impl Ask {
             ring: true,
             slots: 1,
             cores: 1,
-            pace: PaceOptions {
+            phases: vec![PhasePlan {
+                measured: true,
                 count: Some(count),
-                ..PaceOptions::default()
-            },
+                ..PhasePlan::default()
+            }],
             timeout: Ns::from_ms(20_000),
             tls: None,
             cancel_after: None,
@@ -189,9 +192,15 @@ impl Requests for Same {
 /// Runs the cores to their end; records in the order of their numbers.
 pub fn run(ask: &Ask) -> (Vec<Record>, Vec<CoreOutput>) {
     let cores = u32::from(ask.cores);
+    let mut phases = ask.phases.clone();
+    for phase in phases.iter_mut().filter(|phase| phase.law.is_none()) {
+        phase.slots = Some(GatePlan::flat(u32::try_from(ask.slots).unwrap()));
+    }
     let pace = Arc::new(Pace::new(PaceOptions {
+        phases,
+        urls: ask.targets.len(),
         cores,
-        ..ask.pace.clone()
+        ..PaceOptions::default()
     }));
     let targets: Arc<[Target]> = ask
         .targets
@@ -223,7 +232,7 @@ pub fn run(ask: &Ask) -> (Vec<Record>, Vec<CoreOutput>) {
                     request_timeout: ask.timeout,
                     connect_timeout: Ns::from_ms(5_000),
                     connections: share(ask.slots),
-                    slots: share(ask.slots),
+                    cores: usize::from(ask.cores),
                     batch: Ns(300_000),
                     ring: ask.ring,
                     records: records.clone(),

@@ -5,6 +5,7 @@ mod client;
 mod load;
 mod output;
 mod pairs;
+mod rate;
 mod requests;
 mod target;
 
@@ -39,7 +40,7 @@ fn no<T>(flag: &'static str, text: impl Into<String>) -> Result<T, ConfigError> 
 }
 
 /// Largest count that a flag may give.
-const COUNT_MAX: i64 = i64::MAX / 4;
+const COUNT_MAX: i64 = 1_000_000_000_000;
 /// Longest time that a flag may give: ten years.
 const SECONDS_MAX: f64 = 315_360_000.0;
 
@@ -119,6 +120,16 @@ fn contradictions(config: &Config) -> Result<(), ConfigError> {
             "the demo speaks chat and completions; leave --backend out",
         );
     }
+    let caps_prefill = config
+        .phases
+        .iter()
+        .any(|phase| phase.load.prefill.is_some());
+    if caps_prefill && !config.streaming {
+        return no(
+            "prefill-concurrency",
+            "it needs --streaming, which tells the first token",
+        );
+    }
     if config.tls_insecure && config.tls_ca.is_some() {
         return no(
             "tls-ca",
@@ -164,7 +175,7 @@ fn contradictions(config: &Config) -> Result<(), ConfigError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{Lengths, Load};
+    use crate::config::{Lengths, Level, Load, Pattern, Ramp, RampKind};
     use serde_json::json;
 
     fn draft(value: Value) -> Draft {
@@ -183,8 +194,8 @@ mod tests {
         let checked = draft(json!({})).check("").unwrap();
         let config = checked.config;
         assert_eq!(config.urls[0].origin(), "http://localhost:8000");
-        assert_eq!(config.load, Load::Concurrency(1));
-        assert_eq!(config.request_count, Some(10));
+        assert_eq!(config.load(), &Load::closed(1));
+        assert_eq!(config.main().requests, Some(10));
         assert_eq!(
             config.isl,
             Lengths {
@@ -194,18 +205,12 @@ mod tests {
         );
         assert_eq!(config.request_timeout, Ns::from_ms(21_600_000));
         let config = draft(json!({"concurrency": 64})).check("").unwrap().config;
-        assert_eq!(config.request_count, Some(128));
+        assert_eq!(config.main().requests, Some(128));
         let config = draft(json!({"request_rate": 5.0}))
             .check("")
             .unwrap()
             .config;
-        assert_eq!(
-            config.load,
-            Load::Poisson {
-                rate_per_s: 5.0,
-                cap: None
-            }
-        );
+        assert_eq!(config.load(), &Load::open(Pattern::Poisson, 5.0, None));
     }
 
     #[test]
@@ -241,30 +246,222 @@ mod tests {
     }
 
     #[test]
-    fn a_plan_of_more_requests_than_fit_is_refused_before_it_is_made() {
-        let planned = "--request-rate: 60000000 requests";
+    fn a_plan_that_nobody_lives_to_see_is_refused() {
+        let long = "--request-rate: the run would last";
         are_refused([
+            (json!({"request_rate": 1e-6, "request_count": 1_000}), long),
             (
-                json!({"request_rate": 1e6, "benchmark_duration": 60}),
-                planned,
-            ),
-            (
-                json!({"request_rate": 1.0, "request_count": 60_000_000}),
-                planned,
-            ),
-            (
-                json!({"request_rate": 1.0, "warmup_request_count": 59_999_990}),
-                planned,
-            ),
-            (
-                json!({"request_rate": 1e-6, "request_count": 1_000}),
-                "--request-rate: the run would last",
+                json!({"request_rate": 1e-6, "benchmark_duration": 1, "warmup_request_count": 900}),
+                "--warmup-request-rate: the run would last",
             ),
         ]);
-        let short = json!({
-            "request_rate": 1e6, "benchmark_duration": 60, "request_count": 1_000
-        });
-        assert!(draft(short).check("").is_ok());
+        // What a schedule needs is computed as it goes: a long one costs nothing.
+        for given in [
+            json!({"request_rate": 1e6, "benchmark_duration": 60}),
+            json!({"request_rate": 1e3, "request_count": 60_000_000}),
+        ] {
+            assert!(draft(given).check("").is_ok());
+        }
+    }
+
+    /// An open loop, and more.
+    fn rate(more: Value) -> Value {
+        let mut all = json!({"request_rate": 5.0, "request_count": 10});
+        all.as_object_mut()
+            .unwrap()
+            .extend(more.as_object().unwrap().clone());
+        all
+    }
+
+    #[test]
+    fn a_shape_that_contradicts_itself_names_its_flag() {
+        are_refused([
+            (
+                json!({"arrival_smoothness": 2.0}),
+                "--arrival-smoothness: it needs",
+            ),
+            (
+                rate(json!({"arrival_smoothness": 0.0})),
+                "--arrival-smoothness: 0.0 is",
+            ),
+            (
+                rate(json!({"arrival_smoothness": 2.0, "arrival_pattern": "poisson"})),
+                "--arrival-smoothness: it is the shape of gamma",
+            ),
+            (
+                json!({"arrival_normalize": true}),
+                "--arrival-normalize: it needs",
+            ),
+            (
+                json!({"request_rate": 5.0, "benchmark_duration": 9, "arrival_normalize": true}),
+                "--arrival-normalize: it stretches",
+            ),
+            (
+                json!({"request_rate": "inf", "arrival_pattern": "constant"}),
+                "--request-rate: inf",
+            ),
+            (
+                rate(json!({"request_rate_series": "x.json"})),
+                "--request-rate-series: it contradicts",
+            ),
+            (
+                json!({"request_rate_series": "/none.json"}),
+                "--request-rate-series: /none.json",
+            ),
+            (
+                json!({"request_rate": "inf", "benchmark_duration": 1}),
+                "--request-rate: inf sends all at once",
+            ),
+        ]);
+    }
+
+    #[test]
+    fn a_ramp_or_a_cap_that_cannot_be_names_its_flag() {
+        are_refused([
+            (
+                json!({"request_rate_ramp_duration": 5.0}),
+                "--request-rate-ramp-duration: it needs",
+            ),
+            (
+                rate(json!({"request_rate_ramp_duration": 0.0})),
+                "--request-rate-ramp-duration: 0.0",
+            ),
+            (
+                rate(json!({"concurrency_ramp_duration": 5.0})),
+                "--concurrency-ramp-duration: it",
+            ),
+            (
+                json!({"concurrency": 4, "ramp_shape": "linear"}),
+                "--ramp-shape: it needs",
+            ),
+            (
+                json!({"concurrency": 4, "concurrency_ramp_duration": 1, "ramp_shape": "steep"}),
+                "--ramp-shape: `steep` is unknown",
+            ),
+            (
+                json!({"prefill_concurrency": 2}),
+                "--prefill-concurrency: it needs --streaming",
+            ),
+            (
+                json!({"concurrency": 4, "prefill_concurrency": 5, "streaming": true}),
+                "--prefill-concurrency: it is above",
+            ),
+            (
+                json!({"prefill_concurrency": 0}),
+                "--prefill-concurrency: 0 is",
+            ),
+            (
+                json!({"concurrency_per_url": 0}),
+                "--concurrency-per-url: 0 is",
+            ),
+            (
+                json!({"warmup_concurrency": 4}),
+                "--warmup-concurrency: it needs a warm-up",
+            ),
+            (
+                json!({"warmup_drain": true}),
+                "--warmup-drain: it needs a warm-up",
+            ),
+            (json!({"warmup_duration": 0}), "--warmup-duration: 0.0 is"),
+            (
+                json!({"warmup_duration": 1, "warmup_concurrency": -1}),
+                "--warmup-concurrency: -1 is",
+            ),
+            (
+                json!({"warmup_duration": 1, "warmup_request_rate": -1}),
+                "--warmup-request-rate: -1.0 is",
+            ),
+        ]);
+    }
+
+    #[test]
+    fn the_phases_of_a_file_have_the_whole_load() {
+        let phases = |phases: Value| json!({ "phases": phases });
+        are_refused([
+            (
+                json!({"phases": [{"name": "a", "requests": 4}], "concurrency": 4}),
+                "--concurrency: `phases`",
+            ),
+            (phases(json!([])), "--phases: none of them is measured"),
+            (
+                phases(json!([{"name": "warmup", "requests": 4}])),
+                "--phases: none of them",
+            ),
+            (
+                phases(json!([{"name": "a"}])),
+                "--phases: `a`: it has no end",
+            ),
+            (
+                phases(json!([{"name": "a", "requests": 0}])),
+                "--phases: `a`: request-count: 0 is",
+            ),
+            (
+                phases(json!([{"name": "a", "kind": "cooldown", "requests": 4}])),
+                "--phases: `a`: kind: `cooldown`",
+            ),
+            (
+                phases(json!([{"name": "a", "requests": 4}, {"name": "a", "requests": 4}])),
+                "--phases: `a`: the name is there twice",
+            ),
+        ]);
+        let checked = draft(phases(json!([
+            {"name": "warmup", "concurrency": 2, "duration": 1.5},
+            {"name": "steady", "rate": 5, "smoothness": 2, "requests": 9},
+        ])));
+        let config = checked.check("").unwrap().config;
+        let names: Vec<_> = config
+            .phases
+            .iter()
+            .map(|p| (p.name.as_str(), p.measured))
+            .collect();
+        assert_eq!(names, [("warmup", false), ("steady", true)]);
+        assert_eq!(config.load(), &Load::open(Pattern::Gamma(2.0), 5.0, None));
+    }
+
+    #[test]
+    fn a_warm_up_has_from_the_measurement_what_it_does_not_say_itself() {
+        let of = |given: Value| draft(given).check("").unwrap().config.phases;
+        let ramp = |over_ms| {
+            let kind = RampKind::Linear;
+            Some(Ramp {
+                kind,
+                over: Ns::from_ms(over_ms),
+            })
+        };
+        let phases = of(json!({
+            "request_rate": 5.0, "arrival_pattern": "constant", "request_rate_ramp_duration": 3,
+            "warmup_request_count": 4, "request_count": 9
+        }));
+        let rate = |phase: usize| phases[phase].load.rate.clone().unwrap();
+        // It has come up once, and the measurement takes over at its height.
+        assert_eq!((rate(0).ramp, rate(1).ramp), (ramp(3_000), None));
+        assert_eq!((rate(0).per_s, rate(0).pattern), (5.0, Pattern::Constant));
+        assert_eq!((phases[0].requests, phases[0].grace), (Some(4), None));
+        let phases = of(json!({
+            "concurrency": 8, "concurrency_ramp_duration": 3, "request_count": 9,
+            "warmup_duration": 2, "warmup_concurrency": 2, "warmup_concurrency_ramp_duration": 1
+        }));
+        let slots = |phase: usize| phases[phase].load.concurrency.unwrap();
+        assert_eq!(
+            slots(0),
+            Level {
+                most: 2,
+                ramp: ramp(1_000)
+            }
+        );
+        assert_eq!(
+            slots(1),
+            Level {
+                most: 8,
+                ramp: ramp(3_000)
+            }
+        );
+        // A closed warm-up before an open loop.
+        let phases = of(json!({
+            "request_rate": 5.0, "request_count": 9,
+            "warmup_request_count": 4, "warmup_concurrency": 2
+        }));
+        assert_eq!(phases[0].load, Load::closed(2));
     }
 
     #[test]

@@ -1,0 +1,328 @@
+//! The counters of each phase, and what they say of a run.
+
+use super::pace::Pace;
+use crate::base::Ns;
+use crate::schedule::Arrivals;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+/// Measured requests of the schedule that were not sent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Skipped {
+    /// No slot was free.
+    pub capped: u64,
+    /// The client was late.
+    pub late: u64,
+    /// By how much at the most.
+    pub late_max: Ns,
+}
+
+impl Skipped {
+    /// For either reason.
+    pub fn count(&self) -> u64 {
+        self.capped + self.late
+    }
+}
+
+/// One phase as it goes; times are 0 until they are known.
+#[derive(Debug)]
+pub(super) struct PhaseState {
+    start: AtomicU64,
+    /// Number in the run of its first request.
+    first: AtomicU64,
+    in_flight_before: AtomicU32,
+    sessions: AtomicU64,
+    /// Numbers that no request was sent under.
+    void: AtomicU64,
+    sessions_ended: AtomicU64,
+    finished: AtomicU64,
+    failed: AtomicU64,
+    first_end: AtomicU64,
+    last_end: AtomicU64,
+    first_sent: AtomicU64,
+    last_sent: AtomicU64,
+    first_due: AtomicU64,
+    last_due: AtomicU64,
+    /// When the request after the last would be due.
+    next_due: AtomicU64,
+    skipped_capped: AtomicU64,
+    skipped_late: AtomicU64,
+    skipped_late_max: AtomicU64,
+}
+
+impl Default for PhaseState {
+    fn default() -> PhaseState {
+        let zero = || AtomicU64::new(0);
+        PhaseState {
+            start: zero(),
+            first: AtomicU64::new(u64::MAX),
+            in_flight_before: AtomicU32::new(0),
+            sessions: zero(),
+            void: zero(),
+            sessions_ended: zero(),
+            finished: zero(),
+            failed: zero(),
+            first_end: zero(),
+            last_end: zero(),
+            first_sent: AtomicU64::new(u64::MAX),
+            last_sent: zero(),
+            first_due: AtomicU64::new(u64::MAX),
+            last_due: zero(),
+            next_due: zero(),
+            skipped_capped: zero(),
+            skipped_late: zero(),
+            skipped_late_max: zero(),
+        }
+    }
+}
+
+fn get(value: &AtomicU64) -> u64 {
+    value.load(Ordering::Acquire)
+}
+
+impl PhaseState {
+    /// Sets the start; the first to do so wins.
+    pub fn begin(&self, at: Ns) {
+        let at = at.0.max(1);
+        // That another was first is no error.
+        let _ = self
+            .start
+            .compare_exchange(0, at, Ordering::AcqRel, Ordering::Acquire);
+    }
+
+    /// Lets requests go, from number `index` of the run on.
+    pub fn open(&self, index: u64, in_flight: u32) {
+        self.in_flight_before.store(in_flight, Ordering::Release);
+        self.first.store(index, Ordering::Release);
+    }
+
+    pub fn start(&self) -> Option<Ns> {
+        Some(Ns(get(&self.start))).filter(|at| at.0 > 0)
+    }
+
+    /// Number in the run of its first request, once it is open.
+    pub fn first(&self) -> Option<u64> {
+        Some(get(&self.first)).filter(|index| *index < u64::MAX)
+    }
+
+    pub fn sessions(&self) -> u64 {
+        get(&self.sessions)
+    }
+
+    pub fn sessions_ended(&self) -> u64 {
+        get(&self.sessions_ended)
+    }
+
+    /// Number of a new session, from 0.
+    pub fn add_session(&self) -> u64 {
+        self.sessions.fetch_add(1, Ordering::AcqRel)
+    }
+
+    /// A session that was one too many; the number of its request is void.
+    pub fn take_session_back(&self) {
+        self.void.fetch_add(1, Ordering::AcqRel);
+        self.sessions.fetch_sub(1, Ordering::AcqRel);
+    }
+
+    /// Requests of the phase whose turn has come, and which are not sent.
+    pub fn unsent_count(&self) -> u64 {
+        self.skipped().count() + get(&self.void)
+    }
+
+    pub fn session_ended(&self, at: Ns) {
+        self.sessions_ended.fetch_add(1, Ordering::AcqRel);
+        self.last_end.fetch_max(at.0, Ordering::AcqRel);
+    }
+
+    pub fn sent(&self, at: Ns, due: Option<Ns>) {
+        self.first_sent.fetch_min(at.0, Ordering::AcqRel);
+        self.last_sent.fetch_max(at.0, Ordering::AcqRel);
+        if let Some(due) = due {
+            self.first_due.fetch_min(due.0, Ordering::AcqRel);
+            self.last_due.fetch_max(due.0, Ordering::AcqRel);
+        }
+        if due.is_none() {
+            self.next_due.fetch_max(at.0, Ordering::AcqRel);
+        }
+    }
+
+    pub fn set_next_due(&self, at: Ns) {
+        self.next_due.fetch_max(at.0, Ordering::AcqRel);
+    }
+
+    pub fn ended(&self, at: Ns, failed: bool) {
+        let at = at.0.max(1);
+        let _ = self
+            .first_end
+            .compare_exchange(0, at, Ordering::AcqRel, Ordering::Acquire);
+        self.last_end.fetch_max(at, Ordering::AcqRel);
+        self.failed.fetch_add(u64::from(failed), Ordering::Relaxed);
+        self.finished.fetch_add(1, Ordering::AcqRel);
+    }
+
+    pub fn skip_capped(&self) {
+        self.skipped_capped.fetch_add(1, Ordering::AcqRel);
+    }
+
+    pub fn skip_late(&self, late: Ns) {
+        self.skipped_late.fetch_add(1, Ordering::AcqRel);
+        self.skipped_late_max.fetch_max(late.0, Ordering::AcqRel);
+    }
+
+    pub fn skipped(&self) -> Skipped {
+        Skipped {
+            capped: get(&self.skipped_capped),
+            late: get(&self.skipped_late),
+            late_max: Ns(get(&self.skipped_late_max)),
+        }
+    }
+
+    pub fn first_end(&self) -> Option<Ns> {
+        Some(Ns(get(&self.first_end))).filter(|at| at.0 > 0)
+    }
+
+    pub fn last_end(&self) -> Ns {
+        Ns(get(&self.last_end))
+    }
+
+    pub fn last_sent(&self) -> Ns {
+        Ns(get(&self.last_sent))
+    }
+
+    pub fn next_due(&self) -> Ns {
+        Ns(get(&self.next_due))
+    }
+}
+
+impl Pace {
+    fn measured(&self) -> impl Iterator<Item = (usize, &PhaseState)> {
+        let phases = self.phases();
+        let all = self.states().iter().enumerate();
+        all.filter(move |(part, _)| phases[*part].measured)
+    }
+
+    /// When the measurement began: when its first request was sent.
+    pub fn measured_from(&self) -> Option<Ns> {
+        let first = self
+            .measured()
+            .map(|(_, state)| get(&state.first_sent))
+            .min()?;
+        (first < u64::MAX).then_some(Ns(first))
+    }
+
+    /// Requests of the warm-up in flight when the measurement began.
+    pub fn warmup_in_flight(&self) -> u64 {
+        let first = self.measured().next();
+        first.map_or(0, |(_, state)| {
+            u64::from(state.in_flight_before.load(Ordering::Acquire))
+        })
+    }
+
+    /// All requests of the run; `None` when one of its phases is not ended by their number.
+    pub fn total(&self) -> Option<u64> {
+        self.phases().iter().map(|phase| phase.count).sum()
+    }
+
+    /// The plan: warm-up requests, measured requests if they are counted.
+    pub fn planned(&self) -> (Option<u64>, Option<u64>) {
+        let count = |measured: bool| {
+            let phases = self.phases().iter();
+            let own = phases.filter(|phase| phase.measured == measured);
+            own.map(|phase| phase.count).sum()
+        };
+        (count(false), count(true))
+    }
+
+    /// Sent so far.
+    pub fn sent_count(&self) -> u64 {
+        let unsent = |state: &PhaseState| state.unsent_count();
+        let unsent: u64 = self.states().iter().map(unsent).sum();
+        self.claimed_count().saturating_sub(unsent)
+    }
+
+    /// Skipped so far.
+    pub fn skipped(&self) -> Skipped {
+        let mut all = Skipped::default();
+        for state in self.states() {
+            let own = state.skipped();
+            all.capped += own.capped;
+            all.late += own.late;
+            all.late_max = all.late_max.max(own.late_max);
+        }
+        all
+    }
+
+    /// Ended so far.
+    pub fn finished_count(&self) -> u64 {
+        self.states().iter().map(|state| get(&state.finished)).sum()
+    }
+
+    /// Requests that are over so far: ended, or skipped.
+    pub fn ended_count(&self) -> u64 {
+        self.finished_count() + self.skipped().count()
+    }
+
+    /// Measured requests that have ended so far.
+    pub fn measured_count(&self) -> u64 {
+        self.measured().map(|(_, state)| get(&state.finished)).sum()
+    }
+
+    /// Measured requests that have failed so far.
+    pub fn failed_count(&self) -> u64 {
+        self.measured().map(|(_, state)| get(&state.failed)).sum()
+    }
+
+    /// Measured requests that were due within their phase's duration and never had their turn.
+    /// Cost: a pass over the schedule.
+    pub fn unsent_count(&self) -> u64 {
+        let unsent = |(part, state): (usize, &PhaseState)| -> Option<u64> {
+            let law = self.phases()[part].law.as_ref()?;
+            let (start, end) = (state.start()?, self.send_until(part)?);
+            let claimed = self.claimed_in(part);
+            let most = self.phases()[part].count.unwrap_or(u64::MAX);
+            let mut arrivals = Arrivals::new(law.clone(), state.first()?, part > 0);
+            let due = |index| arrivals.due(index).is_some_and(|due| start + due < end);
+            Some(
+                (claimed..most)
+                    .map(due)
+                    .take_while(|is_due| *is_due)
+                    .count() as u64,
+            )
+        };
+        self.measured().filter_map(unsent).sum()
+    }
+
+    /// Measured requests sent per second, from the first to the last of each phase; absent for
+    /// fewer than two.
+    pub fn delivered_rate(&self) -> Option<f64> {
+        self.rate(|state, claimed| {
+            let sent = claimed.saturating_sub(state.unsent_count());
+            (sent, get(&state.first_sent), get(&state.last_sent))
+        })
+    }
+
+    /// What [`Pace::delivered_rate`] would be if every request had left at its due time. Those that
+    /// a full cap has skipped were not meant to leave; those that a late client has were.
+    pub fn scheduled_rate(&self) -> Option<f64> {
+        self.rate(|state, claimed| {
+            let meant = claimed.saturating_sub(state.skipped().capped);
+            (meant, get(&state.first_due), get(&state.last_due))
+        })
+    }
+
+    /// Of the open loops among the measured phases: so many requests from one time to another.
+    #[expect(clippy::cast_precision_loss, reason = "a count")]
+    fn rate(&self, count: impl Fn(&PhaseState, u64) -> (u64, u64, u64)) -> Option<f64> {
+        let (mut gaps, mut span_s) = (0, 0.0);
+        for (part, state) in self.measured() {
+            if self.phases()[part].law.is_none() {
+                continue;
+            }
+            let (count, first, last) = count(state, self.claimed_in(part));
+            if let (Some(more), Some(span)) = (count.checked_sub(1), last.checked_sub(first)) {
+                gaps += more;
+                span_s += Ns(span).as_secs();
+            }
+        }
+        (gaps > 0 && span_s > 0.0).then(|| gaps as f64 / span_s)
+    }
+}
