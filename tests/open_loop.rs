@@ -1,67 +1,26 @@
 //! An open loop told straight: the field cases on scheduling and rates, by the built binary.
 
-use assert_cmd::cargo::cargo_bin;
 use serde_json::Value;
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 mod mock;
+mod ran;
 use mock::Mock;
+use ran::Ran;
 
 /// A profile of a constant rate.
 fn command(mock: &Mock, dir: &Path, flags: &[&str]) -> Command {
-    let mut command = Command::new(cargo_bin("tokenring"));
+    let mut command = ran::command(&mock.url, dir, flags);
+    command.args(["--arrival-pattern", "constant"]);
     command
-        .args(["profile", "-m", "m", "-u", &mock.url, "--streaming"])
-        .args(["--isl", "8", "--tokenizer", "builtin", "--cores", "1"])
-        .args(["--arrival-pattern", "constant", "--no-gpu-telemetry"])
-        .args(["--allow-invalid", "--ui", "none", "--artifact-dir"])
-        .arg(dir)
-        .args(flags)
-        .env_remove("OPENAI_API_KEY")
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
-    command
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
-}
-
-/// What a run has printed and written.
-struct Ran {
-    screen: String,
-    stderr: String,
-    json: Value,
-    records: Vec<Value>,
-}
-
-fn ran(output: &Output, dir: &Path) -> Ran {
-    let stderr = text(&output.stderr);
-    assert!(output.status.success(), "{stderr}");
-    let read = |name: &str| std::fs::read_to_string(dir.join(name)).unwrap();
-    let json: Value = serde_json::from_str(&read("profile_export_aiperf.json")).unwrap();
-    let schema = include_str!("../schema/profile_export_aiperf.schema.json");
-    let schema = jsonschema::validator_for(&serde_json::from_str(schema).unwrap()).unwrap();
-    let faults: Vec<String> = schema.iter_errors(&json).map(|e| e.to_string()).collect();
-    assert!(faults.is_empty(), "{faults:?}");
-    let lines = read("profile_export.jsonl");
-    let records = lines
-        .lines()
-        .map(|line| serde_json::from_str(line).unwrap());
-    Ran {
-        screen: text(&output.stdout),
-        stderr,
-        json,
-        records: records.collect(),
-    }
 }
 
 fn run(mock: &Mock, flags: &[&str]) -> Ran {
     let dir = tempfile::tempdir().unwrap();
     let output = command(mock, dir.path(), flags).output().unwrap();
-    ran(&output, dir.path())
+    ran::read(&output, dir.path())
 }
 
 /// A moment of a record, in ms of wall time.
@@ -217,7 +176,7 @@ fn a_client_that_was_frozen_says_so_and_sends_or_skips_as_told() {
         signal("-CONT");
         let frozen_ms = since.elapsed().as_secs_f64() * 1e3;
         let output = child.wait_with_output().unwrap();
-        let ran = ran(&output, dir.path());
+        let ran = ran::read(&output, dir.path());
         let open = &ran.json["client"]["open_loop"];
         assert_eq!(open["when_late"], policy);
         // By the closed form; a busy machine may add to it.

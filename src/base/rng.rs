@@ -23,8 +23,10 @@ pub enum Stream {
     Test,
     /// Steps of a ramp.
     Ramp,
-    /// Turns of a session: how many, and the times to think.
+    /// Turns of a session, and its id.
     Session,
+    /// Times to think between turns.
+    Think,
 }
 
 /// The generator for one (seed, stream, index).

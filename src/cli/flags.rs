@@ -46,6 +46,7 @@ use Kind::{Integer, Many, Number, Switch, Text};
 
 const TARGET: &str = "Target";
 const LOAD: &str = "Load";
+const SESSIONS: &str = "Sessions";
 const WARMUP: &str = "Warm-up";
 const INPUT: &str = "Requests";
 const OUTPUT: &str = "Output";
@@ -78,7 +79,8 @@ const FLAGS: &[Flag] = &[
     flag(TARGET, None, &["wait-for-model-timeout"], Number("SECONDS"),
         "Wait up to this long for the model to answer before the run [default: 0]"),
     flag(TARGET, None, &["no-preflight"], Switch, "Send no probe before the run"),
-    flag(LOAD, None, &["concurrency"], Integer,
+    flag(LOAD, None, &["concurrency",
+        "session-concurrency"], Integer,
         "Requests in flight; with a rate, the most of them [default: 1; with a rate, no limit]"),
     flag(LOAD, None, &["request-rate"], Number("N"),
         "Requests per second, whether answers keep up or not; inf is all at once"),
@@ -117,6 +119,29 @@ const FLAGS: &[Flag] = &[
     flag(LOAD, None, &["benchmark-duration"], Number("SECONDS"), "Stop sending after this time"),
     flag(LOAD, None, &["benchmark-grace-period"], Number("SECONDS"),
         "Then wait up to this long for what is in flight [default: 30]"),
+    flag(SESSIONS, None, &["session-turns-mean",
+        "conversation-turn-mean"], Number("N"),
+        "Turns of a session, mean: each has the talk before it, with the real answers, in its body \
+        [default: 1]"),
+    flag(SESSIONS, None, &["session-turns-stddev",
+        "conversation-turn-stddev"], Number("N"), "Turns, standard deviation [default: 0]"),
+    flag(SESSIONS, None, &["session-turn-delay-mean",
+        "conversation-turn-delay-mean"], Number("MS"), "Time to think between an answer and the \
+        next turn, mean, in ms [default: 0]"),
+    flag(SESSIONS, None, &["session-turn-delay-stddev",
+        "conversation-turn-delay-stddev"], Number("MS"), "The same, standard deviation \
+        [default: 0]"),
+    flag(SESSIONS, None, &["session-delay-ratio",
+        "conversation-turn-delay-ratio"], Number("FACTOR"), "Factor of all times to think \
+        [default: 1]"),
+    flag(SESSIONS, None, &["num-sessions", "num-conversations",
+        "conversation-num"], Integer, "End after so many sessions"),
+    flag(SESSIONS, None, &["user-centric-rate"], Number("N"),
+        "Turns per second of --num-users users together, each with its turns at even times"),
+    flag(SESSIONS, None, &["num-users"], Integer, "Users at a time"),
+    flag(SESSIONS, None, &["session-header"], Text("NAME"),
+        "Header that carries the session's id"),
+    flag(WARMUP, None, &["num-warmup-sessions"], Integer, "Or so many sessions"),
     flag(WARMUP, None, &["warmup-request-count",
         "num-warmup-requests"], Integer, "Requests before the measurement [default: 0]"),
     flag(WARMUP, None, &["warmup-duration"], Number("SECONDS"), "Or warm up for this time"),

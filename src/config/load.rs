@@ -1,5 +1,6 @@
 //! The shape of a load: how requests arrive, how many may be in flight, and for how long.
 
+use super::Lengths;
 use crate::base::Ns;
 
 /// How something comes up over time.
@@ -78,6 +79,23 @@ pub struct Rate {
     pub normalized: bool,
 }
 
+impl Rate {
+    /// The same gap for ever.
+    pub fn constant(per_s: f64) -> Rate {
+        Rate::of(Pattern::Constant, per_s)
+    }
+
+    fn of(pattern: Pattern, per_s: f64) -> Rate {
+        Rate {
+            pattern,
+            per_s,
+            ramp: None,
+            series: Vec::new(),
+            normalized: false,
+        }
+    }
+}
+
 /// How requests arrive, and how many may be in flight.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Load {
@@ -106,15 +124,8 @@ impl Load {
 
     /// An open loop, with a cap where one is given.
     pub fn open(pattern: Pattern, per_s: f64, cap: Option<u32>) -> Load {
-        let rate = Rate {
-            pattern,
-            per_s,
-            ramp: None,
-            series: Vec::new(),
-            normalized: false,
-        };
         Load {
-            rate: Some(rate),
+            rate: Some(Rate::of(pattern, per_s)),
             concurrency: cap.map(Level::flat),
             ..Load::default()
         }
@@ -183,4 +194,15 @@ impl Default for PhaseSpec {
             drains: false,
         }
     }
+}
+
+/// Sessions of several turns.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SessionSpec {
+    /// How many turns.
+    pub turns: Lengths,
+    /// How long a user thinks before each turn but the first, in ms; 0 is not at all.
+    pub think_ms: Lengths,
+    /// Factor of that time.
+    pub think_ratio: f64,
 }

@@ -11,7 +11,7 @@ mod url;
 pub use check::{Checked, ConfigError};
 pub use draft::{Draft, PhaseDraft};
 pub use file::read;
-pub use load::{Level, Load, Pattern, PhaseSpec, Ramp, RampKind, Rate};
+pub use load::{Level, Load, Pattern, PhaseSpec, Ramp, RampKind, Rate, SessionSpec};
 pub use secrets::{hide_args, hide_header, hide_members, hide_target, secrets_of_file};
 pub use url::parse_url;
 
@@ -191,6 +191,10 @@ pub struct Config {
     pub tokenizer: TokenizerSpec,
     /// Whose counts.
     pub token_count: TokenCount,
+    /// Turns of sessions; absent where each request stands alone.
+    pub session: Option<SessionSpec>,
+    /// `--session-header`: carries the session's id.
+    pub session_header: Option<String>,
     /// Distinct prompts, reused in order; absent means every request's is different.
     pub dataset_entries: Option<u64>,
     /// Seed, always set (random when not asked).
@@ -292,6 +296,8 @@ impl Default for Config {
             api_key: None,
             tokenizer: TokenizerSpec::ModelOrBuiltin,
             token_count: TokenCount::Auto,
+            session: None,
+            session_header: None,
             dataset_entries: None,
             seed: 0,
             seed_given: false,

@@ -37,6 +37,16 @@ pub fn body(api: Api, spec: &BodySpec<'_>) -> Vec<u8> {
     Value::Object(members).to_string().into_bytes()
 }
 
+/// A chat's body in three: up to its one message, the message, and what follows. `None` where the
+/// extra members have taken the messages away.
+pub fn chat_parts(spec: &BodySpec<'_>) -> Option<[Vec<u8>; 3]> {
+    let body = body(Api::Chat, spec);
+    let message = json!({ "role": "user", "content": spec.prompt }).to_string();
+    let head = br#"{"messages":["#;
+    let rest = body.strip_prefix(head)?.strip_prefix(message.as_bytes())?;
+    Some([head.to_vec(), message.into_bytes(), rest.to_vec()])
+}
+
 fn openai(api: Api, spec: &BodySpec<'_>) -> Map<String, Value> {
     let mut members = Map::new();
     let chat = api == Api::Chat;
@@ -184,6 +194,32 @@ mod tests {
         assert_eq!(
             String::from_utf8(body(Api::Completions, &spec)).unwrap(),
             r#"{"prompt":"hi","model":"m","stream":true,"stop":null}"#
+        );
+    }
+
+    #[test]
+    fn a_chat_s_parts_are_its_body() {
+        let extra = Map::new();
+        let spec = BodySpec {
+            model: "m",
+            prompt: "say \"hi\"\n",
+            streaming: true,
+            max_tokens: Some(8),
+            legacy_max_tokens: false,
+            deterministic: false,
+            extra: &extra,
+        };
+        let parts = chat_parts(&spec).unwrap();
+        assert_eq!(parts.concat(), body(Api::Chat, &spec));
+        let message: Value = serde_json::from_slice(&parts[1]).unwrap();
+        assert_eq!(message["content"], spec.prompt);
+        let extra = serde_json::from_str(r#"{"messages":null}"#).unwrap();
+        assert_eq!(
+            chat_parts(&BodySpec {
+                extra: &extra,
+                ..spec
+            }),
+            None
         );
     }
 

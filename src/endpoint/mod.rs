@@ -50,7 +50,7 @@ mod shapes;
 pub mod stamp;
 mod text;
 
-pub use body::{BodySpec, body, join, path};
+pub use body::{BodySpec, body, chat_parts, join, path};
 pub use reader::EventReader;
 pub use text::unescape;
 

@@ -2,8 +2,9 @@
 
 use super::gate::GatePlan;
 use crate::base::Ns;
-use crate::schedule::Law;
+use crate::schedule::{Law, Users};
 use crate::stats::Phase;
+use std::sync::Arc;
 
 /// What to do about requests not sent, and those in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -43,7 +44,7 @@ pub enum Claim {
 pub struct Ticket {
     /// Number of the request in the run.
     pub index: u64,
-    /// Number of its session in the run; of a further turn, none of its own.
+    /// Number of its session in the run, where it is the first turn of one.
     pub session: u64,
     /// Planned time; `None` in a closed loop, where the slot knows.
     pub due: Option<Ns>,
@@ -64,6 +65,8 @@ pub struct PhasePlan {
     pub law: Option<Law>,
     /// Slots of a closed loop, over all cores.
     pub slots: Option<GatePlan>,
+    /// Users in place of law and slots.
+    pub users: Option<Arc<Users>>,
     /// Cap on sessions at a time, in an open loop.
     pub cap: Option<GatePlan>,
     /// Cap on requests without content.
@@ -87,6 +90,8 @@ pub struct PhasePlan {
 pub struct PaceOptions {
     /// In their order, at least one.
     pub phases: Vec<PhasePlan>,
+    /// Sessions may have several turns.
+    pub turns: bool,
     /// Urls, among which requests are dealt in turn.
     pub urls: usize,
     /// Skip what no slot is free for when it is due, instead of waiting for one.

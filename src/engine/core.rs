@@ -1,11 +1,12 @@
 //! The loop of one core: wait, take in what came, send what is due.
 
-use super::claim::{Claim, Stop, Ticket, Want};
+use super::claim::{Claim, Stop, Want};
 use super::flight::Flight;
 use super::handover::BATCH_RECORDS;
 use super::lines::{Deadline, Line};
 use super::pace::{Cursor, Pace};
 use super::plan::{CoreOutput, CorePlan};
+use super::session::Agenda;
 use super::slots::Slots;
 use crate::base::{Ns, limits, now};
 use crate::endpoint::EventReader;
@@ -77,6 +78,8 @@ pub(super) struct Core {
     /// Phase that the slots are of.
     part: Option<usize>,
     cursor: Cursor,
+    /// Sessions between two turns.
+    pub(super) agenda: Agenda,
     pub(super) in_flight: usize,
     pub(super) opening: usize,
     /// In an open loop, when the next request may go as far as is known; zero after one has ended.
@@ -174,6 +177,7 @@ impl Core {
             slots: Slots::default(),
             part: None,
             cursor: Cursor::default(),
+            agenda: Agenda::default(),
             in_flight: 0,
             opening: 0,
             next_due: None,
@@ -303,14 +307,23 @@ impl Core {
             if let Err(claim) = pace.look(at) {
                 return self.hold(claim, at);
             }
-            let closed = self.follow_phase(&pace);
-            if closed && !self.slots.has_free(at) {
-                let next = self.slots.next_free();
-                return next.into_iter().chain(pace.next_phase()).min();
+            self.follow_phase(&pace, at);
+            pace.add_turns_ready(self.agenda.wake(at));
+            let next = self.agenda.take();
+            if next.is_none() && !self.may_begin(&pace, at) {
+                self.next_due = self.agenda.next_at();
+                let later = [self.slots.next_free(), self.next_due, pace.next_phase()];
+                return later.into_iter().flatten().min();
             }
-            match pace.claim(at, self.plan.core, &mut self.cursor, Want::Session) {
-                Claim::Take(ticket) => self.launch(&ticket),
-                claim => return self.hold(claim, at),
+            let want = next.as_ref().map_or(Want::Session, |(_, next)| next.want());
+            match pace.claim(at, self.plan.core, &mut self.cursor, want) {
+                Claim::Take(ticket) => self.launch(&ticket, next),
+                claim => {
+                    if let Some((due, next)) = next {
+                        self.agenda.put_back(due, next);
+                    }
+                    return self.hold(claim, at);
+                }
             }
         }
         self.next_due = Some(at).filter(|_| !pace.is_closed());
@@ -319,58 +332,46 @@ impl Core {
 
     /// Nothing may go now; returns when to ask again.
     fn hold(&mut self, claim: Claim, at: Ns) -> Option<Ns> {
-        match claim {
+        let time = match claim {
             Claim::NotBefore(time) => {
                 self.next_due = Some(time);
-                Some(time)
+                time
             }
             Claim::Finished => {
                 self.finished = true;
-                None
+                self.drop_sessions(at);
+                return None;
             }
-            Claim::Take(_) | Claim::Full => Some(at + SLOT_POLL),
-        }
+            Claim::Take(_) | Claim::Full => at + SLOT_POLL,
+        };
+        Some(self.agenda.next_at().map_or(time, |next| next.min(time)))
     }
 
-    /// Has the slots of the phase that sends; true when it is a closed loop.
-    fn follow_phase(&mut self, pace: &Pace) -> bool {
+    /// True when a new session may begin here: there is a schedule, or a free slot.
+    fn may_begin(&mut self, pace: &Pace, at: Ns) -> bool {
+        let phase = &pace.phases()[pace.part()];
+        phase.law.is_some() || phase.users.is_none() && self.slots.has_free(at)
+    }
+
+    /// Has the slots and the users of the phase that sends.
+    fn follow_phase(&mut self, pace: &Pace, at: Ns) {
         let part = pace.part();
-        let phase = &pace.phases()[part];
-        if self.part != Some(part) {
-            self.part = Some(part);
-            let start = pace.phase_start(part).unwrap_or_default();
-            let (own, cores) = (usize::from(self.plan.core), self.plan.cores.max(1));
-            let most = phase.slots.as_ref().map_or(0, |slots| slots.most as usize);
-            // Slots are dealt to the cores in turn, as they open.
-            let wanted = most.saturating_sub(own).div_ceil(cores);
-            let opening = |number: usize| {
-                let number = number * cores + own;
-                let offset = phase.slots.as_ref().map(|slots| slots.opening(number));
-                start + offset.unwrap_or_default()
-            };
-            self.slots.set(wanted, opening);
+        if self.part == Some(part) {
+            return;
         }
-        phase.law.is_none()
-    }
-
-    fn launch(&mut self, ticket: &Ticket) {
-        let slot = match ticket.due {
-            None => self.slots.take(),
-            Some(_) => None,
+        self.part = Some(part);
+        self.drop_sessions(at);
+        self.invite(pace, part);
+        let slots = pace.phases()[part].slots.as_ref();
+        let start = pace.phase_start(part).unwrap_or_default();
+        let (own, cores) = (usize::from(self.plan.core), self.plan.cores.max(1));
+        let most = slots.map_or(0, |slots| slots.most as usize);
+        // Slots are dealt to the cores in turn, as they open.
+        let wanted = most.saturating_sub(own).div_ceil(cores);
+        let opening = |number: usize| {
+            let offset = slots.map(|slots| slots.opening(number * cores + own));
+            start + offset.unwrap_or_default()
         };
-        let part = usize::from(ticket.part);
-        let opened = || self.plan.pace.phase_start(part).unwrap_or_default();
-        let free = || slot.unwrap_or_default().free.max(opened());
-        let due = ticket.due.unwrap_or_else(free);
-        let record = Record {
-            index: ticket.index,
-            due,
-            slot: ticket.granted.map_or(due, |granted| granted.max(due)),
-            part: ticket.part,
-            phase: ticket.phase,
-            ..Record::default()
-        };
-        self.sends_left = self.sends_left.saturating_sub(1);
-        self.start(record, slot);
+        self.slots.set(wanted, opening);
     }
 }

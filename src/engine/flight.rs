@@ -1,6 +1,7 @@
 //! One request's life: from its claim to its record. No sockets here; times come with the bytes.
 
 use super::plan::CorePlan;
+use super::session::Session;
 use super::slots::Slot;
 use crate::base::{Ns, limits};
 use crate::config::Api;
@@ -15,6 +16,8 @@ pub(super) struct Flight {
     pub record: Record,
     /// The slot that it holds in a closed loop.
     pub slot: Option<Slot>,
+    /// The session that it is a turn of, where that has several.
+    pub session: Option<Box<Session>>,
     /// It holds a prefill slot.
     pub holds_prefill: bool,
     payload: Arc<[u8]>,
@@ -56,6 +59,7 @@ impl Flight {
         Flight {
             record,
             slot,
+            session: None,
             holds_prefill: false,
             payload,
             api: plan.api,
@@ -399,6 +403,7 @@ mod tests {
         Flight {
             record,
             slot: None,
+            session: None,
             holds_prefill: false,
             payload: Arc::from([]),
             api: Api::Chat,

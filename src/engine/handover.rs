@@ -30,14 +30,6 @@ impl Core {
     pub(super) fn end(&mut self, mut flight: Box<Flight>, at: Ns) {
         self.in_flight -= 1;
         self.report.requests_count += 1;
-        if let Some(slot) = flight.slot.take() {
-            let has_server = has_met_server(&flight.record);
-            self.slots.give_back(slot, at, has_server);
-            self.report.rests_count += u64::from(!has_server);
-        } else {
-            // A request that waits for a slot may go.
-            self.next_due = Some(Ns::ZERO);
-        }
         if std::mem::take(&mut flight.holds_prefill) {
             self.free_prefill(at);
         }
@@ -45,13 +37,33 @@ impl Core {
         let failed = record.failure.is_some();
         let pace = &self.plan.pace;
         pace.ended(at, record.part, record.url, failed);
-        pace.session_ended(at, record.part);
+        self.end_turn(&mut flight, &record, at);
         self.learn(&record);
         self.spare.push(flight);
         self.batch.push(record);
         if self.batch.len() >= BATCH_RECORDS {
             self.flush(true);
         }
+    }
+
+    /// The session of a request goes on, or ends and frees its slot.
+    fn end_turn(&mut self, flight: &mut Flight, record: &Record, at: Ns) {
+        let slot = flight.slot.take();
+        if let Some(mut session) = flight.session.take() {
+            session.slot = slot;
+            if self.rest(session, record, at) {
+                return;
+            }
+        }
+        if let Some(slot) = slot {
+            let has_server = has_met_server(record);
+            self.slots.give_back(slot, at, has_server);
+            self.report.rests_count += u64::from(!has_server);
+        } else {
+            // A request that waits for a slot may go.
+            self.next_due = Some(Ns::ZERO);
+        }
+        self.plan.pace.session_ended(at, record.part);
     }
 
     /// A request that has its first content holds no prefill slot any longer.

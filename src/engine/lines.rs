@@ -4,11 +4,10 @@ use super::core::Core;
 use super::flight::{Flight, Shared};
 use super::health::Health;
 use super::joins::{Joins, ReadEnd};
-use super::slots::Slot;
-use crate::base::{Ns, Rng, limits, now, rng::Stream};
+use crate::base::{Ns, limits, now};
 use crate::http::{Conn, ConnError, Secured};
 use crate::runtime::{Chunk, Event, Token};
-use crate::stats::{FailureKind, Phase, Record};
+use crate::stats::{FailureKind, Phase};
 use std::collections::VecDeque;
 use std::io;
 
@@ -18,9 +17,6 @@ const SLEW_NS: u64 = 50_000;
 
 /// A time, the line that it is for, and the line's serial then.
 pub(super) type Deadline = (Ns, Token, u64);
-
-/// Bytes that an event is taken to have when raw events are kept.
-const RAW_EVENT_BYTES: usize = 320;
 
 /// Reads whose state is asked for together.
 const WARM_COUNT: usize = 32;
@@ -54,43 +50,6 @@ pub(super) struct Line {
 }
 
 impl Core {
-    pub(super) fn start(&mut self, mut record: Record, slot: Option<Slot>) {
-        let request = self.plan.requests.get(record.index);
-        let target = usize::try_from(record.index).unwrap_or(0) % self.plan.targets.len();
-        let mut rng = Rng::new(self.plan.seed, Stream::RequestId, record.index);
-        record.request_id = (u128::from(rng.bits()) << 64) | u128::from(rng.bits());
-        record.core = self.plan.core;
-        record.url = u16::try_from(target).unwrap_or(u16::MAX);
-        record.requested_input = Some(request.input_tokens);
-        record.requested_output = request.output_tokens;
-        record.buffers = self.plan.buffers.try_recv().unwrap_or_default();
-        let plan = &self.plan;
-        if plan.raw {
-            // Streams that began together would otherwise grow together, and stall the core.
-            let events = record.requested_output.unwrap_or(0) as usize;
-            let bytes = events.saturating_mul(RAW_EVENT_BYTES);
-            record
-                .buffers
-                .raw
-                .reserve(bytes.min(limits::RAW_RESERVE_BYTES_MAX));
-            record
-                .buffers
-                .raw_marks
-                .reserve(events.min(limits::RAW_RESERVE_BYTES_MAX / RAW_EVENT_BYTES));
-        }
-        let holds_prefill = plan.pace.caps_prefill(record.part);
-        let mut flight = match self.spare.pop() {
-            Some(mut flight) => {
-                flight.renew(record, slot, request.body);
-                flight
-            }
-            None => Box::new(Flight::new(record, slot, request.body, plan)),
-        };
-        flight.holds_prefill = holds_prefill;
-        self.in_flight += 1;
-        self.put_on_line(target, flight);
-    }
-
     pub(super) fn put_on_line(&mut self, target: usize, flight: Box<Flight>) {
         while let Some(token) = self.idle[target].pop() {
             let plain = self.plan.targets[target].tls.is_none();
@@ -270,6 +229,7 @@ impl Core {
         let template = &self.plan.targets[line.target].template;
         template.fill(
             flight.record.request_id,
+            flight.record.correlation_id,
             flight.payload(),
             &mut self.request,
         );

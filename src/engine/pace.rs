@@ -3,8 +3,9 @@
 use super::claim::{Claim, PaceOptions, PhasePlan, Stop, Ticket, Want};
 use super::gates::{Entry, Gates, Held};
 use super::phases::PhaseState;
+use super::place::Place;
 use crate::base::{Ns, limits, now};
-use crate::schedule::Arrivals;
+use crate::schedule::{Arrivals, Law};
 use crate::stats::Phase;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 
@@ -12,9 +13,6 @@ use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 const READING: Ns = Ns(1_000_000);
 /// How soon to ask again while another core opens a phase.
 const SOON: Ns = Ns(20_000);
-/// Bits of a ticket that number the request; those above it number the phase.
-const INDEX_BITS: u32 = 48;
-
 /// Where a core is in the phases; each core has its own.
 #[derive(Debug, Default)]
 pub struct Cursor {
@@ -33,12 +31,14 @@ enum Skip {
     Late(Ns),
 }
 
-/// The next request: its phase, its number in the run and in the phase.
+/// The same, and its numbers in its phase.
 #[derive(Clone, Copy, Debug)]
 struct Seat {
+    place: Place,
     part: usize,
     index: u64,
     number: u64,
+    session: u64,
 }
 
 /// Shared by all cores; atomics only, a few per request.
@@ -50,9 +50,10 @@ pub struct Pace {
     held: Held,
     start: AtomicU64,
     ready: AtomicU32,
-    /// Phase and number of the next request.
+    /// The next request, packed.
     ticket: AtomicU64,
     in_flight: AtomicU32,
+    turns_ready: AtomicU32,
     events: AtomicU64,
     stop: AtomicU8,
 }
@@ -74,6 +75,7 @@ impl Pace {
             ready: AtomicU32::new(0),
             ticket: AtomicU64::new(0),
             in_flight: AtomicU32::new(0),
+            turns_ready: AtomicU32::new(0),
             events: AtomicU64::new(0),
             stop: AtomicU8::new(0),
         }
@@ -93,7 +95,11 @@ impl Pace {
     pub fn begin(&self, at: Ns) {
         let at = Ns(at.0.max(1));
         self.states[0].begin(at);
-        self.open(0, 0);
+        self.open(Place {
+            part: 0,
+            session: 0,
+            index: 0,
+        });
         self.start.store(at.0, Ordering::Release);
     }
 
@@ -110,7 +116,7 @@ impl Pace {
 
     /// Number of the phase that sends.
     pub fn part(&self) -> usize {
-        self.ticket().0
+        self.place().part
     }
 
     /// When a phase began, once it has.
@@ -125,16 +131,14 @@ impl Pace {
         self.send_until(part).filter(|_| !is_last)
     }
 
-    fn ticket(&self) -> (usize, u64) {
-        let ticket = self.ticket.load(Ordering::Acquire);
-        let part = usize::try_from(ticket >> INDEX_BITS).unwrap_or(0);
-        (part, ticket & ((1 << INDEX_BITS) - 1))
+    fn place(&self) -> Place {
+        Place::unpack(self.ticket.load(Ordering::Acquire), self.options.turns)
     }
 
-    /// Moves from one ticket to another; false when another core has moved.
-    fn advance(&self, part: usize, index: u64, to: (usize, u64)) -> bool {
-        let pack = |part: usize, index: u64| (part as u64) << INDEX_BITS | index;
-        let (from, to) = (pack(part, index), pack(to.0, to.1));
+    /// Moves from one place to another; false when another core has moved.
+    fn advance(&self, from: Place, to: Place) -> bool {
+        let turns = self.options.turns;
+        let (from, to) = (from.pack(turns), to.pack(turns));
         self.ticket
             .compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire)
             .is_ok()
@@ -177,20 +181,39 @@ impl Pace {
 
     /// Requests whose turn has come so far, skipped ones included.
     pub fn claimed_count(&self) -> u64 {
-        self.ticket().1
+        self.place().index
+    }
+
+    /// Sessions that have begun so far.
+    pub fn sessions_count(&self) -> u64 {
+        self.place().session
     }
 
     /// Requests of a phase whose turn has come.
     pub(super) fn claimed_in(&self, part: usize) -> u64 {
-        let (now, index) = self.ticket();
-        let Some(first) = self.states[part].first() else {
+        self.count_in(part, PhaseState::first, |place| place.index)
+    }
+
+    /// Sessions of a phase that have begun.
+    pub fn sessions_in(&self, part: usize) -> u64 {
+        self.count_in(part, PhaseState::first_session, |place| place.session)
+    }
+
+    fn count_in(
+        &self,
+        part: usize,
+        first: impl Fn(&PhaseState) -> Option<u64>,
+        next: impl Fn(Place) -> u64,
+    ) -> u64 {
+        let place = self.place();
+        let Some(begin) = first(&self.states[part]) else {
             return 0;
         };
-        let end = match part < now {
-            true => self.states[part + 1].first().unwrap_or(index),
-            false => index,
+        let following = match part < place.part {
+            true => first(&self.states[part + 1]),
+            false => None,
         };
-        end.saturating_sub(first)
+        following.unwrap_or(next(place)).saturating_sub(begin)
     }
 
     /// A core has read so many content events more.
@@ -233,15 +256,17 @@ impl Pace {
             if self.stop.load(Ordering::Acquire) != 0 {
                 return Err(Claim::Finished);
             }
-            let (part, index) = self.ticket();
-            let Some(first) = self.states[part].first() else {
+            let place = self.place();
+            let state = &self.states[place.part];
+            let (Some(first), Some(session)) = (state.first(), state.first_session()) else {
                 return Err(Claim::NotBefore(at + SOON));
             };
-            let number = index.saturating_sub(first);
             let seat = Seat {
-                part,
-                index,
-                number,
+                place,
+                part: place.part,
+                index: place.index,
+                number: place.index.saturating_sub(first),
+                session: place.session.saturating_sub(session),
             };
             if !self.is_over(seat, at) {
                 return Ok(seat);
@@ -272,17 +297,21 @@ impl Pace {
             return Err(Claim::NotBefore(begin));
         }
         self.states[next].begin(begin);
-        if self.advance(seat.part, seat.index, (next, seat.index)) {
-            self.open(next, seat.index);
+        let place = Place {
+            part: next,
+            ..seat.place
+        };
+        if self.advance(seat.place, place) {
+            self.open(place);
         }
         Ok(())
     }
 
-    /// Opens a phase that has begun, from request `index` of the run on.
-    fn open(&self, part: usize, index: u64) {
-        let start = self.states[part].start().unwrap_or_default();
-        self.gates[part].begin(start, &self.held);
-        self.states[part].open(index, self.in_flight());
+    /// Opens a phase that has begun, from `place` on.
+    fn open(&self, place: Place) {
+        let state = &self.states[place.part];
+        self.gates[place.part].begin(state.start().unwrap_or_default(), &self.held);
+        state.open(place.index, place.session, self.in_flight());
     }
 
     /// When a phase that sends nothing more gives way to the next; absent while it does not. One
@@ -315,19 +344,19 @@ impl Pace {
                 Ok(seat) => seat,
                 Err(claim) => return claim,
             };
-            let due = match self.due(seat, cursor) {
+            let due = match self.due(seat, want, cursor) {
                 Ok(due) => due,
                 // The law has no more.
+                Err(()) if self.held.sessions.load(Ordering::Acquire) > 0 => return Claim::Full,
                 Err(()) => match self.turn(seat, at) {
                     Ok(()) => continue,
                     Err(claim) => return claim,
                 },
             };
-            if let Some(due) = due {
-                let due_here = due + self.patience(seat.index, core);
-                if at < due_here && at < due + Ns(1_000_000) {
-                    return Claim::NotBefore(due_here);
-                }
+            if let Some(due) = due
+                && let Some(early) = self.too_early(seat, want, due, at, core)
+            {
+                return Claim::NotBefore(early);
             }
             let measured = self.options.phases[seat.part].measured;
             let state = &self.states[seat.part];
@@ -346,36 +375,40 @@ impl Pace {
             if granted.is_none() && skip.is_none() {
                 return Claim::Full;
             }
-            let won = self.advance(seat.part, seat.index, (seat.part, seat.index + 1));
+            let next = Place {
+                index: seat.index + 1,
+                session: seat.place.session + u64::from(want == Want::Session),
+                ..seat.place
+            };
+            let won = self.advance(seat.place, next);
             if granted.is_some() && (!won || skip.is_some()) {
                 gates.leave(&self.held, &entry);
             }
             if !won {
                 continue;
             }
+            if skip.is_some() {
+                state.session_ended(at);
+            }
             match skip {
                 Some(Skip::Capped) => state.skip_capped(),
                 Some(Skip::Late(late)) => state.skip_late(late),
                 None => {
-                    let Some(session) = self.number_session(seat, want) else {
-                        gates.leave(&self.held, &entry);
-                        continue;
-                    };
                     gates.taken(&entry);
                     self.in_flight.fetch_add(1, Ordering::AcqRel);
                     state.sent(at, due);
                     self.note_next_due(seat, due, cursor);
                     let granted = granted.flatten();
-                    return Claim::Take(self.ticket_for(seat, session, due, granted));
+                    return Claim::Take(self.ticket_for(seat, due, granted));
                 }
             }
         }
     }
 
-    fn ticket_for(&self, seat: Seat, session: u64, due: Option<Ns>, granted: Option<Ns>) -> Ticket {
+    fn ticket_for(&self, seat: Seat, due: Option<Ns>, granted: Option<Ns>) -> Ticket {
         Ticket {
             index: seat.index,
-            session: session + self.sessions_before(seat.part),
+            session: seat.place.session,
             due,
             part: u8::try_from(seat.part).unwrap_or(u8::MAX),
             phase: match self.options.phases[seat.part].measured {
@@ -386,8 +419,25 @@ impl Pace {
         }
     }
 
+    /// When to come back for a request that must wait for its time, or for another's turn; absent
+    /// when it may go. Nothing holds one back for longer than 1 ms.
+    fn too_early(&self, seat: Seat, want: Want, due: Ns, at: Ns, core: u16) -> Option<Ns> {
+        if at >= due + Ns(1_000_000) {
+            return None;
+        }
+        let due_here = due + self.patience(seat.index, core);
+        // A session that waits for its next turn goes before a new one.
+        let law = &self.options.phases[seat.part].law;
+        let is_rate = matches!(law, Some(Law::Renewal { .. }));
+        let gives_way = is_rate && want == Want::Session && self.turns_ready() > 0;
+        match at < due_here {
+            true => Some(due_here),
+            false => gives_way.then_some(at + SOON),
+        }
+    }
+
     /// The planned time of a request; an error when there is none any more.
-    fn due(&self, seat: Seat, cursor: &mut Cursor) -> Result<Option<Ns>, ()> {
+    fn due(&self, seat: Seat, want: Want, cursor: &mut Cursor) -> Result<Option<Ns>, ()> {
         let state = &self.states[seat.part];
         let Some(law) = &self.options.phases[seat.part].law else {
             cursor.part = Some(seat.part);
@@ -402,29 +452,33 @@ impl Pace {
         };
         cursor.part = Some(seat.part);
         let start = state.start().unwrap_or_default();
-        let offset = arrivals.due(seat.number).ok_or(())?;
+        // Times are those of sessions, a rate is that of requests.
+        let number = match law {
+            Law::Renewal { .. } => seat.number,
+            Law::Burst | Law::Times(_) if want == Want::Turn => return Ok(None),
+            Law::Burst | Law::Times(_) => seat.session,
+        };
+        let offset = arrivals.due(number).ok_or(())?;
         Ok(Some(start + offset))
+    }
+
+    /// So many sessions more wait for their next turn on some core.
+    pub fn add_turns_ready(&self, count: u32) {
+        self.turns_ready.fetch_add(count, Ordering::AcqRel);
+    }
+
+    /// So many of them have had it, or are given up.
+    pub fn take_turns_ready(&self, count: u32) {
+        self.turns_ready.fetch_sub(count, Ordering::AcqRel);
+    }
+
+    fn turns_ready(&self) -> u32 {
+        self.turns_ready.load(Ordering::Acquire)
     }
 
     fn has_session_left(&self, seat: Seat) -> bool {
         let most = self.options.phases[seat.part].sessions;
-        most.is_none_or(|most| self.states[seat.part].sessions() < most)
-    }
-
-    /// The number of a new session in its phase; absent when another core has had the last: the
-    /// request's number is then used up, and nothing is sent under it.
-    fn number_session(&self, seat: Seat, want: Want) -> Option<u64> {
-        let state = &self.states[seat.part];
-        if want == Want::Turn {
-            return Some(0);
-        }
-        let number = state.add_session();
-        let most = self.options.phases[seat.part].sessions;
-        if most.is_some_and(|most| number >= most) {
-            state.take_session_back();
-            return None;
-        }
-        Some(number)
+        most.is_none_or(|most| seat.session < most)
     }
 
     /// After the last request of a phase: when the next one of its schedule would be due.
@@ -440,18 +494,15 @@ impl Pace {
     }
 
     fn entry(&self, seat: Seat, want: Want) -> Entry {
-        let state = &self.states[seat.part];
+        let skipped = self.states[seat.part].skipped().count();
+        let sent = |number: u64| number.saturating_sub(skipped);
         let url = self.url(seat.index);
         Entry {
-            session: (want == Want::Session).then(|| state.sessions()),
-            sent: seat.number.saturating_sub(state.unsent_count()),
+            session: (want == Want::Session).then_some(sent(seat.session)),
+            sent: sent(seat.number),
             url,
             towards: self.number_towards(seat, url),
         }
-    }
-
-    fn sessions_before(&self, part: usize) -> u64 {
-        self.states[..part].iter().map(PhaseState::sessions).sum()
     }
 
     /// Requests are dealt in turn.

@@ -30,9 +30,7 @@ pub(super) struct PhaseState {
     /// Number in the run of its first request.
     first: AtomicU64,
     in_flight_before: AtomicU32,
-    sessions: AtomicU64,
-    /// Numbers that no request was sent under.
-    void: AtomicU64,
+    first_session: AtomicU64,
     sessions_ended: AtomicU64,
     finished: AtomicU64,
     failed: AtomicU64,
@@ -56,8 +54,7 @@ impl Default for PhaseState {
             start: zero(),
             first: AtomicU64::new(u64::MAX),
             in_flight_before: AtomicU32::new(0),
-            sessions: zero(),
-            void: zero(),
+            first_session: AtomicU64::new(u64::MAX),
             sessions_ended: zero(),
             finished: zero(),
             failed: zero(),
@@ -89,9 +86,10 @@ impl PhaseState {
             .compare_exchange(0, at, Ordering::AcqRel, Ordering::Acquire);
     }
 
-    /// Lets requests go, from number `index` of the run on.
-    pub fn open(&self, index: u64, in_flight: u32) {
+    /// Lets requests go, from these numbers in the run on.
+    pub fn open(&self, index: u64, session: u64, in_flight: u32) {
         self.in_flight_before.store(in_flight, Ordering::Release);
+        self.first_session.store(session, Ordering::Release);
         self.first.store(index, Ordering::Release);
     }
 
@@ -104,28 +102,13 @@ impl PhaseState {
         Some(get(&self.first)).filter(|index| *index < u64::MAX)
     }
 
-    pub fn sessions(&self) -> u64 {
-        get(&self.sessions)
+    /// Number in the run of its first session.
+    pub fn first_session(&self) -> Option<u64> {
+        Some(get(&self.first_session)).filter(|number| *number < u64::MAX)
     }
 
     pub fn sessions_ended(&self) -> u64 {
         get(&self.sessions_ended)
-    }
-
-    /// Number of a new session, from 0.
-    pub fn add_session(&self) -> u64 {
-        self.sessions.fetch_add(1, Ordering::AcqRel)
-    }
-
-    /// A session that was one too many; the number of its request is void.
-    pub fn take_session_back(&self) {
-        self.void.fetch_add(1, Ordering::AcqRel);
-        self.sessions.fetch_sub(1, Ordering::AcqRel);
-    }
-
-    /// Requests of the phase whose turn has come, and which are not sent.
-    pub fn unsent_count(&self) -> u64 {
-        self.skipped().count() + get(&self.void)
     }
 
     pub fn session_ended(&self, at: Ns) {
@@ -234,9 +217,7 @@ impl Pace {
 
     /// Sent so far.
     pub fn sent_count(&self) -> u64 {
-        let unsent = |state: &PhaseState| state.unsent_count();
-        let unsent: u64 = self.states().iter().map(unsent).sum();
-        self.claimed_count().saturating_sub(unsent)
+        self.claimed_count().saturating_sub(self.skipped().count())
     }
 
     /// Skipped so far.
@@ -295,7 +276,7 @@ impl Pace {
     /// fewer than two.
     pub fn delivered_rate(&self) -> Option<f64> {
         self.rate(|state, claimed| {
-            let sent = claimed.saturating_sub(state.unsent_count());
+            let sent = claimed.saturating_sub(state.skipped().count());
             (sent, get(&state.first_sent), get(&state.last_sent))
         })
     }

@@ -30,12 +30,48 @@ pub struct Request {
     pub input_tokens: u32,
     /// `max_tokens`, when asked.
     pub output_tokens: Option<u32>,
+    /// The session that it opens; absent where it stands alone.
+    pub talk: Option<Arc<Talk>>,
 }
 
-/// Gives the request of each number; the same for any core.
+/// A session of several turns: all but the answers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Talk {
+    /// Of each body, up to its first message.
+    pub head: Arc<[u8]>,
+    /// At least one.
+    pub turns: Vec<Turn>,
+}
+
+/// One turn.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Turn {
+    /// What the user says: a JSON object.
+    pub message: Box<[u8]>,
+    /// Of the body, from its last message on.
+    pub tail: Box<[u8]>,
+    /// Tokens of the message.
+    pub tokens: u32,
+    /// `max_tokens`, when asked.
+    pub output_tokens: Option<u32>,
+    /// How long the user thinks after the answer before.
+    pub think: Ns,
+    /// When it is due at the earliest, from the phase's start, in place of `think`.
+    pub at: Option<Ns>,
+}
+
+impl Talk {
+    /// The body of a turn after what was said: messages, each with its comma.
+    pub fn body(&self, said: &[u8], turn: &Turn) -> Vec<u8> {
+        [&self.head, said, &turn.message, &turn.tail].concat()
+    }
+}
+
+/// Gives the requests of a run; the same for any core.
 pub trait Requests: Send + Sync {
-    /// Request `index` of the run. Cost on the hot path: a lookup; building is done ahead.
-    fn get(&self, index: u64) -> Request;
+    /// The first request of session `number` of the run. Cost on the hot path: a lookup; building
+    /// is done ahead.
+    fn get(&self, number: u64) -> Request;
 }
 
 /// The plan of one core.

@@ -13,11 +13,12 @@ const ID_BYTES: usize = 36;
 )]
 pub struct HeaderError(pub String);
 
-/// The head of a target's requests, up to the value of `Content-Length`.
+/// The head of a target's requests, up to the request's id.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Template {
     head: Vec<u8>,
-    id_at: usize,
+    /// Names of the headers that carry a session's id.
+    session_headers: Vec<String>,
 }
 
 impl Template {
@@ -41,21 +42,29 @@ impl Template {
             let _ = write!(head, "{name}: {value}\r\n");
         }
         head.push_str("X-Request-ID: ");
-        let id_at = head.len();
-        head.push_str(&"0".repeat(ID_BYTES));
-        head.push_str("\r\nContent-Length: ");
         Ok(Template {
             head: head.into_bytes(),
-            id_at,
+            session_headers: Vec::new(),
         })
     }
 
+    /// Has these headers carry the session's id, too; each name must be a header's.
+    pub fn with_session_headers(mut self, names: &[&str]) -> Template {
+        self.session_headers = names.iter().map(|name| (*name).to_string()).collect();
+        self
+    }
+
     /// Appends a whole request to `out`. Cost: two copies.
-    pub fn fill(&self, id: u128, body: &[u8], out: &mut Vec<u8>) {
-        let start = out.len();
+    pub fn fill(&self, id: u128, session: u128, body: &[u8], out: &mut Vec<u8>) {
         out.extend_from_slice(&self.head);
-        let id_at = start + self.id_at;
-        write_uuid(id, &mut out[id_at..id_at + ID_BYTES]);
+        push_uuid(id, out);
+        for name in &self.session_headers {
+            out.extend_from_slice(b"\r\n");
+            out.extend_from_slice(name.as_bytes());
+            out.extend_from_slice(b": ");
+            push_uuid(session, out);
+        }
+        out.extend_from_slice(b"\r\nContent-Length: ");
         let mut digits = [0u8; 20];
         let mut at = digits.len();
         let mut rest = body.len();
@@ -75,12 +84,15 @@ impl Template {
     /// The head with a given id and length, as text: for `--dry-run`.
     pub fn preview(&self, id: u128, body: &[u8]) -> String {
         let mut out = Vec::new();
-        self.fill(id, body, &mut out);
+        self.fill(id, id, body, &mut out);
         String::from_utf8_lossy(&out).into_owned()
     }
 }
 
-fn write_uuid(id: u128, out: &mut [u8]) {
+fn push_uuid(id: u128, to: &mut Vec<u8>) {
+    let start = to.len();
+    to.resize(start + ID_BYTES, 0);
+    let out = &mut to[start..];
     let mut at = 0;
     for (n, byte) in id.to_be_bytes().iter().enumerate() {
         if matches!(n, 4 | 6 | 8 | 10) {
@@ -108,6 +120,20 @@ mod tests {
              X-Request-ID: 01234567-89ab-cdef-0123-456789abcdef\r\nContent-Length: 7\r\n\r\n\
              {\"a\":1}"
         );
+    }
+
+    #[test]
+    fn the_session_s_id_goes_where_it_is_asked_for() {
+        let template = Template::new("/", "h", &[]).unwrap();
+        let template = template.with_session_headers(&["X-Correlation-ID", "S"]);
+        let mut out = Vec::new();
+        template.fill(1, 2, b"", &mut out);
+        let text = String::from_utf8(out).unwrap();
+        let zeros = "00000000-0000-0000-0000-00000000000";
+        for line in ["X-Request-ID: {}1", "X-Correlation-ID: {}2", "S: {}2"] {
+            let line = format!("\r\n{}\r\n", line.replace("{}", zeros));
+            assert!(text.contains(&line), "{text}");
+        }
     }
 
     #[test]

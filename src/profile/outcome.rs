@@ -11,7 +11,7 @@ use super::verdict::{self, Scale};
 use crate::archive::{self, RunDir};
 use crate::base::{Anchor, Exit, Ns, limits};
 use crate::config::{Config, ExportLevel, Url};
-use crate::engine::{CoreOutput, Pace, Requests};
+use crate::engine::{CoreOutput, Pace, Request, Requests, Turn};
 use crate::gpu::Sampler;
 use crate::report::json::ClientExtras;
 use crate::report::{self, RunInfo, Secrets};
@@ -496,15 +496,16 @@ fn write_inputs(run: &Run<'_>) -> Result<(), String> {
     if run.config.export_level < ExportLevel::Records {
         return Ok(());
     }
-    let sent = run.pace.claimed_count();
+    let sent = run.pace.sessions_count();
     let mut hash = Sha256::new();
     let mut out = br#"{"data":["#.to_vec();
     let hides = plan_text::hides_inputs(run.config);
     let mut written = 0;
     for index in 0..sent {
-        let request = run.payloads.get(index);
-        hash.update(&request.body);
-        if out.len() + request.body.len() > limits::INPUTS_BYTES_MAX {
+        let bodies = bodies(&run.payloads.get(index));
+        bodies.iter().for_each(|body| hash.update(body));
+        let length: usize = bodies.iter().map(Vec::len).sum();
+        if out.len() + length > limits::INPUTS_BYTES_MAX {
             break;
         }
         if index > 0 {
@@ -513,8 +514,13 @@ fn write_inputs(run: &Run<'_>) -> Result<(), String> {
         out.extend_from_slice(
             format!(r#"{{"session_id":"session_{index:06}","payloads":["#).as_bytes(),
         );
-        let body = plan_text::shown_body(&request.body, hides);
-        out.extend_from_slice(run.info.secrets.mask(&body).as_bytes());
+        for (turn, body) in bodies.iter().enumerate() {
+            if turn > 0 {
+                out.push(b',');
+            }
+            let body = plan_text::shown_body(body, hides);
+            out.extend_from_slice(run.info.secrets.mask(&body).as_bytes());
+        }
         out.extend_from_slice(b"]}");
         written += 1;
     }
@@ -524,13 +530,29 @@ fn write_inputs(run: &Run<'_>) -> Result<(), String> {
         .map(|byte| format!("{byte:02x}"))
         .collect();
     let tail = format!(
-        r#"],"random_seed":{},"requests_count":{sent},"written_count":{written},{}}}"#,
+        r#"],"random_seed":{},"requests_count":{},"written_count":{written},{}}}"#,
         run.config.seed,
+        run.pace.claimed_count(),
         format_args!(r#""sha256":"{digest}""#)
     );
     out.extend_from_slice(tail.as_bytes());
     let written = run.dir.map_or(Ok(()), |dir| dir.write(INPUTS, &out));
     written.map_err(|error| error.to_string())
+}
+
+/// The bodies of a session, without the answers, which nobody knows before.
+fn bodies(request: &Request) -> Vec<Vec<u8>> {
+    let Some(talk) = &request.talk else {
+        return vec![request.body.to_vec()];
+    };
+    let mut said = Vec::new();
+    let body = |turn: &Turn| {
+        let body = talk.body(&said, turn);
+        said.extend_from_slice(&turn.message);
+        said.push(b',');
+        body
+    };
+    talk.turns.iter().map(body).collect()
 }
 
 fn print(run: &Run<'_>, screen: &str) -> Result<(), String> {

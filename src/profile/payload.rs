@@ -1,18 +1,25 @@
 //! Request bodies: built before the clock starts, or by a bounded builder ahead of need.
 
-use crate::base::{limits, rng::Stream};
-use crate::config::Config;
+use crate::base::{Ns, Rng, limits, rng::Stream};
+use crate::config::{Config, Lengths, SessionSpec};
 use crate::endpoint::{self, BodySpec};
-use crate::engine::{Request, Requests};
+use crate::engine::{Request, Requests, Talk, Turn};
 use crate::runtime;
-use crate::workload::{PromptSource, draw};
+use crate::workload::{Prompt, PromptSource, draw};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 
 /// Bodies kept ready ahead of the run when it is too long to build whole.
 const RING_SLOTS: u64 = 16_384;
+/// And as few as this when each is large.
+const RING_SLOTS_MIN: u64 = 64;
 /// Requests built at once before the start.
 const BUILD_AHEAD: u64 = 20_000;
+/// Of a ring, those that are there before the start; of sessions there are fewer, of more prompts.
+const FIRST_LAP: u64 = 2_048;
+const FIRST_SESSIONS: u64 = 128;
+/// More than the turns of any session: each has a prompt of its own.
+const TURNS_STRIDE: u64 = 10_007;
 
 /// Builds the request of any number; the same on any core.
 pub struct Builder {
@@ -31,35 +38,94 @@ impl Builder {
         }
     }
 
-    /// Request `index` of the run.
-    pub fn build(&self, index: u64) -> Request {
-        let config = &*self.config;
-        let entry = config
-            .dataset_entries
-            .map_or(index, |entries| index % entries.max(1));
-        let input_tokens = draw(config.isl, config.seed, Stream::InputLength, entry);
-        let output_tokens = config
-            .osl
-            .map(|osl| draw(osl, config.seed, Stream::OutputLength, entry));
-        let prompt = self.prompts.prompt(entry, input_tokens);
-        let body = endpoint::body(
-            config.api,
-            &BodySpec {
-                model: &self.model,
-                prompt: &prompt.text,
-                streaming: config.streaming,
-                max_tokens: output_tokens,
-                legacy_max_tokens: config.legacy_max_tokens,
-                deterministic: config.osl_deterministic,
-                extra: &config.extra_inputs,
-            },
-        );
+    /// The first request of session `number` of the run.
+    pub fn build(&self, number: u64) -> Request {
+        let entries = self.config.dataset_entries;
+        let entry = entries.map_or(number, |entries| number % entries.max(1));
+        match &self.config.session {
+            Some(session) => self.talk(session, entry),
+            None => self.alone(entry),
+        }
+    }
+
+    fn alone(&self, entry: u64) -> Request {
+        let (prompt, output_tokens) = self.ask(entry);
+        let body = endpoint::body(self.config.api, &self.spec(&prompt.text, output_tokens));
         Request {
             body: body.into(),
             input_tokens: prompt.tokens,
             output_tokens,
+            talk: None,
         }
     }
+
+    fn talk(&self, session: &SessionSpec, entry: u64) -> Request {
+        let seed = self.config.seed;
+        let turns = draw(session.turns, seed, Stream::Session, entry);
+        let mut head = Vec::new();
+        let turn = |number: u32| {
+            let key = entry.wrapping_mul(TURNS_STRIDE) + u64::from(number);
+            let (prompt, output_tokens) = self.ask(key);
+            // Only `messages` of the extra inputs takes them away, and is refused.
+            let parts = endpoint::chat_parts(&self.spec(&prompt.text, output_tokens));
+            let [front, message, tail] = parts.unwrap_or_default();
+            head = front;
+            let think_ms = match number {
+                0 => 0.0,
+                _ => think(session, seed, key),
+            };
+            Turn {
+                message: message.into(),
+                tail: tail.into(),
+                tokens: prompt.tokens,
+                output_tokens,
+                think: Ns::from_secs_f64(think_ms / 1e3),
+                at: None,
+            }
+        };
+        let turns: Vec<Turn> = (0..turns).map(turn).collect();
+        let head = head.into();
+        let talk = Talk { head, turns };
+        Request {
+            body: talk.body(&[], &talk.turns[0]).into(),
+            input_tokens: talk.turns[0].tokens,
+            output_tokens: talk.turns[0].output_tokens,
+            talk: Some(Arc::new(talk)),
+        }
+    }
+
+    /// Prompt and length of an entry.
+    fn ask(&self, entry: u64) -> (Prompt, Option<u32>) {
+        let config = &*self.config;
+        let input_tokens = draw(config.isl, config.seed, Stream::InputLength, entry);
+        let output = |osl| draw(osl, config.seed, Stream::OutputLength, entry);
+        (
+            self.prompts.prompt(entry, input_tokens),
+            config.osl.map(output),
+        )
+    }
+
+    fn spec<'a>(&'a self, prompt: &'a str, max_tokens: Option<u32>) -> BodySpec<'a> {
+        BodySpec {
+            model: &self.model,
+            prompt,
+            streaming: self.config.streaming,
+            max_tokens,
+            legacy_max_tokens: self.config.legacy_max_tokens,
+            deterministic: self.config.osl_deterministic,
+            extra: &self.config.extra_inputs,
+        }
+    }
+}
+
+/// How long a user thinks before a turn, in ms: normal, never below 0.
+fn think(session: &SessionSpec, seed: u64, key: u64) -> f64 {
+    let Lengths { mean, stddev } = session.think_ms;
+    let spread = match stddev > 0.0 {
+        true => stddev * Rng::new(seed, Stream::Think, key).normal(),
+        false => 0.0,
+    };
+    (mean + spread).max(0.0) * session.think_ratio
 }
 
 /// All requests of a run, as the cores ask for them.
@@ -84,15 +150,17 @@ impl Payloads {
     /// Builds `total` requests, or starts a builder when they are too many or without number; it
     /// keeps off the workers' CPUs.
     pub fn new(builder: Builder, total: Option<u64>, workers: &[usize]) -> Payloads {
-        let size = builder.build(0).body.len() as u64;
+        let size = size(&builder.build(0)) as u64;
         let fits = |n: u64| {
             n <= BUILD_AHEAD && n.saturating_mul(size) <= limits::PAYLOAD_ARENA_BYTES_MAX as u64
         };
         // Entries that are used again and again are built once.
         let entries = builder.config.dataset_entries.map(|entries| entries.max(1));
+        // How many sessions the requests make is not known.
+        let total = total.filter(|_| builder.config.session.is_none());
         match total.into_iter().chain(entries).min() {
             Some(total) if fits(total) => Payloads::Arena(build_all(&builder, total)),
-            _ => Payloads::Ring(RingState::start(builder, workers.to_vec())),
+            _ => Payloads::Ring(RingState::start(builder, size, workers.to_vec())),
         }
     }
 
@@ -115,6 +183,13 @@ impl Payloads {
     }
 }
 
+/// Bytes that a request takes, with the session that it opens.
+fn size(request: &Request) -> usize {
+    let turns = request.talk.iter().flat_map(|talk| &talk.turns);
+    let turns = turns.map(|turn| turn.message.len() + turn.tail.len());
+    request.body.len() + turns.sum::<usize>()
+}
+
 /// Builds on as many threads as there are cores: the clock has not started.
 fn build_all(builder: &Builder, total: u64) -> Vec<Request> {
     let threads = std::thread::available_parallelism().map_or(1, usize::from) as u64;
@@ -134,16 +209,23 @@ fn build_all(builder: &Builder, total: u64) -> Vec<Request> {
 }
 
 impl RingState {
-    fn start(builder: Builder, workers: Vec<usize>) -> Arc<RingState> {
+    fn start(builder: Builder, size: u64, workers: Vec<usize>) -> Arc<RingState> {
+        let fit = limits::PAYLOAD_ARENA_BYTES_MAX as u64 / size.max(1);
+        let slots = fit.clamp(RING_SLOTS_MIN, RING_SLOTS);
+        let first = match builder.config.session {
+            Some(_) => FIRST_SESSIONS,
+            None => FIRST_LAP,
+        };
+        let first = first.min(slots / 2);
         let ring = Arc::new(RingState {
             builder,
-            slots: (0..RING_SLOTS).map(|_| Mutex::new(None)).collect(),
+            slots: (0..slots).map(|_| Mutex::new(None)).collect(),
             asked: AtomicU64::new(0),
             built_late: AtomicU64::new(0),
             wake: (Mutex::new(false), Condvar::new()),
         });
         // The first lap is there before the clock starts.
-        for index in 0..2_048 {
+        for index in 0..first {
             ring.fill(index);
         }
         let worker = ring.clone();
@@ -151,17 +233,18 @@ impl RingState {
             .name("payloads".into())
             .spawn(move || {
                 runtime::avoid(&workers);
-                worker.work();
+                worker.work(first);
             });
         // Without a builder the cores build their own, and that is counted.
         drop(spawned);
         ring
     }
 
-    fn work(&self) {
-        let mut next = 2_048;
+    fn work(&self, first: u64) {
+        let mut next = first;
+        let ahead = self.slots.len() as u64 * 3 / 4;
         loop {
-            while next < self.asked.load(Ordering::Acquire) + RING_SLOTS - 64 {
+            while next < self.asked.load(Ordering::Acquire) + ahead {
                 self.fill(next);
                 next += 1;
             }
@@ -175,7 +258,7 @@ impl RingState {
     }
 
     fn slot(&self, index: u64) -> &Mutex<Option<(u64, Request)>> {
-        &self.slots[usize::try_from(index % RING_SLOTS).unwrap_or(0)]
+        &self.slots[usize::try_from(index % self.slots.len() as u64).unwrap_or(0)]
     }
 
     fn fill(&self, index: u64) {

@@ -188,7 +188,7 @@ fn limits(config: &Config, patience: Ns) -> Limits {
 
 fn ask(target: &Target, request: &Request, limits: Limits) -> Result<Answer, String> {
     let mut bytes = Vec::new();
-    target.template.fill(0, &request.body, &mut bytes);
+    target.template.fill(0, 0, &request.body, &mut bytes);
     probe::exchange(target, &bytes, limits)
 }
 

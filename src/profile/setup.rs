@@ -7,7 +7,7 @@ use crate::endpoint;
 use crate::engine::{GatePlan, PaceOptions, PhasePlan, Target};
 use crate::http::{Template, TlsClient, TlsOptions};
 use crate::runtime;
-use crate::schedule::{Arrivals, Curve, Gaps, Law};
+use crate::schedule::{Arrivals, Curve, Gaps, Law, Users};
 use crate::workload::{PromptSource, Tokenizer};
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
@@ -56,6 +56,14 @@ pub fn headers(config: &Config) -> Vec<(String, String)> {
     all
 }
 
+/// Headers that carry a session's id.
+fn session_headers(config: &Config) -> Vec<&str> {
+    let own = config.session_header.as_deref();
+    let asked = config.session.is_some() || own.is_some();
+    let usual = Some("X-Correlation-ID").filter(|_| asked);
+    usual.into_iter().chain(own).collect()
+}
+
 /// Path and query of a url's requests.
 pub fn path(config: &Config, url: &Url, model: &str) -> String {
     let path = match &config.path {
@@ -93,7 +101,8 @@ pub fn targets(
             };
             let path = path(config, url, model);
             let template = Template::new(&path, &url.authority(), &headers(config))
-                .map_err(|error| format!("--header: {error}"))?;
+                .map_err(|error| format!("--header: {error}"))?
+                .with_session_headers(&session_headers(config));
             Ok(Target {
                 addr,
                 tls,
@@ -105,7 +114,8 @@ pub fn targets(
 
 /// Streams that the load can have in flight, as far as it says.
 pub fn streams(config: &Config) -> u32 {
-    let of = |load: &Load| load.concurrency.map_or(256, |level| level.most);
+    let level = |load: &Load| load.concurrency.map(|level| level.most).or(load.users);
+    let of = |load: &Load| level(load).unwrap_or(256);
     config
         .phases
         .iter()
@@ -158,6 +168,7 @@ pub fn pace(config: &Config, cores: usize) -> Result<PaceOptions, String> {
         .collect();
     Ok(PaceOptions {
         phases: phases?,
+        turns: config.session.is_some(),
         urls: config.urls.len(),
         skip_capped: config.skip_capped,
         skip_late: config.skip_late,
@@ -182,6 +193,7 @@ fn phase(config: &Config, spec: &PhaseSpec) -> PhasePlan {
         measured: spec.measured,
         law,
         slots,
+        users: users(config, spec),
         cap,
         prefill: spec.load.prefill.map(gate),
         per_url: spec.load.per_url,
@@ -193,9 +205,27 @@ fn phase(config: &Config, spec: &PhaseSpec) -> PhasePlan {
     }
 }
 
+/// The users of a phase, where it has some.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "checked"
+)]
+fn users(config: &Config, spec: &PhaseSpec) -> Option<Arc<Users>> {
+    let (count, rate) = (spec.load.users?, spec.load.rate_per_s()?);
+    let turns = config
+        .session
+        .map_or(1.0, |session| session.turns.mean.round());
+    Some(Arc::new(Users::new(count, turns as u32, rate)))
+}
+
 /// How the requests of a phase arrive; absent in a closed loop.
 fn law(config: &Config, spec: &PhaseSpec) -> Option<Law> {
-    let rate = spec.load.rate.as_ref()?;
+    let rate = spec
+        .load
+        .rate
+        .as_ref()
+        .filter(|_| spec.load.users.is_none())?;
     let gaps = match rate.pattern {
         Pattern::Constant => Gaps::Constant,
         Pattern::Poisson => Gaps::Exponential,

@@ -67,14 +67,14 @@ fn metadata(record: &Record, run: &RunInfo) -> Value {
         .is_some_and(|failure| failure.code == 499);
     let mut out = Map::new();
     let mut add = |key: &str, value: Value| out.insert(key.into(), value);
-    add("session_num", record.index.into());
+    add("session_num", record.session.into());
     add("x_request_id", uuid(record.request_id).into());
-    add("x_correlation_id", uuid(record.request_id).into());
+    add("x_correlation_id", uuid(record.correlation_id).into());
     add(
         "conversation_id",
-        format!("session_{:06}", record.index).into(),
+        format!("session_{:06}", record.session).into(),
     );
-    add("turn_index", 0.into());
+    add("turn_index", record.turn.into());
     add("credit_issued_ns", wall(record.due).into());
     add("request_start_ns", wall(record.start).into());
     if let Some(at) = record.headers {
@@ -99,10 +99,10 @@ fn metadata(record: &Record, run: &RunInfo) -> Value {
     if cancelled {
         add("cancellation_time_ns", wall(record.done).into());
     }
-    // AIPerf's readers require them; every request here is a conversation of one turn.
+    // AIPerf's readers require them; no conversation here has branches.
     add("context_overflow_skip", false.into());
     add("agent_depth", 0.into());
-    add("root_correlation_id", uuid(record.request_id).into());
+    add("root_correlation_id", uuid(record.correlation_id).into());
     Value::Object(out)
 }
 

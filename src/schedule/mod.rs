@@ -5,9 +5,11 @@
 
 mod curve;
 mod ramp;
+mod users;
 
 pub use curve::Curve;
 pub use ramp::{Ramp, RampKind};
+pub use users::{FirstUser, Users};
 
 use crate::base::{Ns, Rng, rng::Stream};
 use std::sync::Arc;

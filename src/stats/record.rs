@@ -148,12 +148,18 @@ pub struct Record {
     pub phase: Phase,
     /// Number of its phase in the run.
     pub part: u8,
+    /// Number of its session in the run.
+    pub session: u64,
+    /// Number of its turn in the session, from 0.
+    pub turn: u32,
     /// Worker that ran it.
     pub core: u16,
     /// Index into the run's urls.
     pub url: u16,
     /// 128 random bits, sent as `X-Request-ID` in UUID form.
     pub request_id: u128,
+    /// 128 random bits, the same for each turn of its session.
+    pub correlation_id: u128,
     /// 0, or 1 after the one retry on a stale connection.
     pub attempt: u8,
     /// Planned send time; in a closed loop the moment its slot became free.

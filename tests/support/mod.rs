@@ -55,13 +55,27 @@ pub fn ev(text: &str) -> String {
 
 /// A server; each request, counted from 0 over all connections, is given to `script`.
 pub fn serve(script: impl Fn(usize) -> Vec<Act> + Send + Sync + 'static) -> SocketAddr {
-    serve_on(TcpListener::bind("127.0.0.1:0").unwrap(), script)
+    serve_asked(move |number, _| script(number))
+}
+
+/// The same; `script` sees the bytes of each request.
+pub fn serve_asked(
+    script: impl Fn(usize, &[u8]) -> Vec<Act> + Send + Sync + 'static,
+) -> SocketAddr {
+    listen(TcpListener::bind("127.0.0.1:0").unwrap(), script)
 }
 
 /// A server on a listener that is there already.
 pub fn serve_on(
     listener: TcpListener,
     script: impl Fn(usize) -> Vec<Act> + Send + Sync + 'static,
+) -> SocketAddr {
+    listen(listener, move |number, _| script(number))
+}
+
+fn listen(
+    listener: TcpListener,
+    script: impl Fn(usize, &[u8]) -> Vec<Act> + Send + Sync + 'static,
 ) -> SocketAddr {
     let addr = listener.local_addr().unwrap();
     let script = Arc::new(script);
@@ -75,14 +89,14 @@ pub fn serve_on(
     addr
 }
 
-fn answer(mut socket: TcpStream, script: &dyn Fn(usize) -> Vec<Act>, count: &AtomicUsize) {
+fn answer(mut socket: TcpStream, script: &dyn Fn(usize, &[u8]) -> Vec<Act>, count: &AtomicUsize) {
     socket.set_nodelay(true).unwrap();
     let mut held = Vec::new();
     let mut buffer = [0u8; 65536];
     loop {
         while let Some(length) = request_length(&held) {
-            held.drain(..length);
-            for act in script(count.fetch_add(1, Ordering::SeqCst)) {
+            let request: Vec<u8> = held.drain(..length).collect();
+            for act in script(count.fetch_add(1, Ordering::SeqCst), &request) {
                 match act {
                     Act::Wait(ms) => std::thread::sleep(Duration::from_millis(ms)),
                     Act::Send(bytes) => {
@@ -185,6 +199,7 @@ impl Requests for Same {
             body: (*b"{}").into(),
             input_tokens: 1,
             output_tokens: None,
+            talk: None,
         }
     }
 }

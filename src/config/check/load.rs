@@ -1,9 +1,10 @@
 //! How requests arrive, how many, and for how long.
 
 use super::rate::rate;
+use super::sessions::users;
 use super::{COUNT_MAX, ConfigError, SECONDS_MAX, count, no, seconds};
 use crate::base::limits;
-use crate::config::{Config, Draft, Level, Load, PhaseDraft, PhaseSpec, Ramp, RampKind};
+use crate::config::{Config, Draft, Level, Load, PhaseDraft, PhaseSpec, Ramp, RampKind, Rate};
 use std::hash::{BuildHasher, Hasher, RandomState};
 
 /// What is in flight at the end of a duration may take so long, as with AIPerf.
@@ -62,6 +63,8 @@ impl Draft {
             prefill_concurrency_ramp_duration: self.prefill_concurrency_ramp_duration,
             concurrency_per_url: self.concurrency_per_url,
             request_rate: self.request_rate,
+            user_centric_rate: self.user_centric_rate,
+            num_users: self.num_users,
             request_rate_ramp_duration: self.request_rate_ramp_duration,
             request_rate_series: self.request_rate_series.clone(),
             arrival_pattern: self.arrival_pattern.clone(),
@@ -70,10 +73,8 @@ impl Draft {
             ramp_shape: self.ramp_shape.clone(),
         };
         let mut main = phase(&draft)?;
-        let streams = main
-            .load
-            .concurrency
-            .map_or(0, |level| u64::from(level.most));
+        let level = main.load.concurrency.map(|level| level.most);
+        let streams = u64::from(level.or(main.load.users).unwrap_or(0));
         let has_end = |phase: &PhaseSpec| {
             phase.requests.is_some() || phase.sessions.is_some() || phase.duration.is_some()
         };
@@ -368,7 +369,11 @@ fn load(draft: &PhaseDraft) -> Result<Load, ConfigError> {
     let per_url = count("concurrency-per-url", draft.concurrency_per_url, 1, most)?;
     let flag = "request-rate-ramp-duration";
     let rate_ramp = ramp(flag, draft.request_rate_ramp_duration)?;
-    let rate = rate(draft, rate_ramp)?;
+    let users = users(draft)?;
+    let rate = match users {
+        Some((_, per_s)) => Some(Rate::constant(per_s)),
+        None => rate(draft, rate_ramp)?,
+    };
     if rate.is_none() && rate_ramp.is_some() {
         return no(flag, "it needs --request-rate");
     }
@@ -396,6 +401,7 @@ fn load(draft: &PhaseDraft) -> Result<Load, ConfigError> {
         concurrency: concurrency.or(closed),
         prefill,
         per_url: per_url.and_then(|n| u32::try_from(n).ok()),
+        users: users.map(|(count, _)| count),
         ..Load::default()
     })
 }

@@ -7,6 +7,7 @@ mod output;
 mod pairs;
 mod rate;
 mod requests;
+mod sessions;
 mod target;
 
 use super::{Api, Config, Cores, Draft};
@@ -92,6 +93,7 @@ impl Draft {
         self.target(&mut config, &mut notes)?;
         self.load(&mut config, &mut notes)?;
         self.requests(&mut config, &mut notes)?;
+        self.sessions(&mut config)?;
         self.output(&mut config, &mut notes)?;
         self.client(&mut config)?;
         contradictions(&config)?;

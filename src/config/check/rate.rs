@@ -6,7 +6,7 @@ use std::ops::RangeInclusive;
 use std::path::Path;
 
 /// Requests per second: from one in eleven days to more than any machine sends.
-const RATES: RangeInclusive<f64> = 1e-6..=1e7;
+pub(super) const RATES: RangeInclusive<f64> = 1e-6..=1e7;
 /// Shapes of gamma gaps: beyond them all is one burst, or a clock.
 const SHAPES: RangeInclusive<f64> = 1e-3..=1e6;
 /// Points of a rate series, and bytes of its file.

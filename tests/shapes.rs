@@ -1,0 +1,357 @@
+//! Every shape of load, by the built binary.
+
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+mod mock;
+mod ran;
+mod support;
+use mock::Mock;
+use ran::{Ran, run};
+use support::{CHUNKED, chunk, ev, send, serve_asked};
+
+/// A mock whose answers take so many ms, in one token or more.
+fn mock(ttft_ms: &str, tokens: &str) -> Mock {
+    Mock::start(&["--ttft-ms", ttft_ms, "--itl-ms", "10", "--tokens", tokens])
+}
+
+/// The most requests at once, from one moment of each to another.
+fn most(ran: &Ran, from: &str, to: &str) -> i32 {
+    let begins = ran.times(from).into_iter().map(|at| (at, 1));
+    let mut steps: Vec<(u64, i32)> = begins
+        .chain(ran.times(to).into_iter().map(|at| (at, -1)))
+        .collect();
+    // At one moment an end comes first.
+    steps.sort_unstable();
+    let mut now = 0;
+    steps
+        .iter()
+        .map(|(_, step)| {
+            now += step;
+            now
+        })
+        .max()
+        .unwrap()
+}
+
+#[test]
+fn a_session_says_what_was_said_before_with_the_real_answers() {
+    let bodies = Arc::new(Mutex::new(Vec::new()));
+    let kept = bodies.clone();
+    let addr = serve_asked(move |number, request| {
+        kept.lock()
+            .unwrap()
+            .push(String::from_utf8(request.to_vec()).unwrap());
+        let said = format!("answer \\\"{number}\\\"");
+        vec![
+            send(CHUNKED),
+            send(chunk(&format!("data: {}\n\n", ev(&said)))),
+            send(chunk("data: [DONE]\n\n") + "0\r\n\r\n"),
+        ]
+    });
+    let flags = [
+        "--num-sessions",
+        "2",
+        "--session-turns-mean",
+        "3",
+        "--no-preflight",
+    ];
+    let ran = run(
+        &addr.to_string(),
+        &[&flags[..], &["--session-header", "X-User"]].concat(),
+    );
+    assert_eq!(ran.records.len(), 6);
+    let turns = ran.records.iter().map(|record| {
+        let metadata = &record["metadata"];
+        (
+            metadata["session_num"].as_u64().unwrap(),
+            metadata["turn_index"].as_u64().unwrap(),
+        )
+    });
+    let turns: Vec<_> = turns.collect();
+    assert_eq!(turns, [(0, 0), (0, 1), (0, 2), (1, 0), (1, 1), (1, 2)]);
+    let requests = bodies.lock().unwrap();
+    let messages: Vec<Vec<Value>> = requests
+        .iter()
+        .map(|request| {
+            let body: Value =
+                serde_json::from_str(request.split("\r\n\r\n").nth(1).unwrap()).unwrap();
+            body["messages"].as_array().unwrap().clone()
+        })
+        .collect();
+    for (number, said) in messages.iter().enumerate() {
+        let turn = number % 3;
+        assert_eq!(said.len(), 2 * turn + 1);
+        for (place, message) in said.iter().enumerate() {
+            let role = if place % 2 == 0 { "user" } else { "assistant" };
+            assert_eq!(message["role"], role);
+        }
+        if turn > 0 {
+            let before = &messages[number - 1];
+            assert_eq!(said[..before.len()], before[..]);
+            let answer = format!("answer \"{}\"", number - 1);
+            assert_eq!(said[said.len() - 2]["content"], answer.as_str());
+        }
+    }
+    let id = |number: usize, name: &str| {
+        let lines = requests[number].lines();
+        lines
+            .filter_map(|line| line.split_once(": "))
+            .find(|(key, _)| *key == name)
+            .map(|(_, id)| id.to_string())
+    };
+    assert_eq!(id(0, "X-User"), id(2, "X-User"));
+    assert_eq!(id(0, "X-User"), id(0, "X-Correlation-ID"));
+    assert_ne!(id(0, "X-User"), id(3, "X-User"));
+    assert_ne!(id(0, "X-Request-ID"), id(1, "X-Request-ID"));
+    let correlation = &ran.records[1]["metadata"]["x_correlation_id"];
+    assert_eq!(correlation.as_str().map(String::from), id(1, "X-User"));
+}
+
+#[test]
+fn a_user_thinks_after_the_answer_and_a_session_keeps_its_slot() {
+    let mock = mock("20", "2");
+    let flags = [
+        "--concurrency",
+        "2",
+        "--num-sessions",
+        "4",
+        "--session-turns-mean",
+        "3",
+    ];
+    let ran = run(
+        &mock.url,
+        &[&flags[..], &["--session-turn-delay-mean", "50"]].concat(),
+    );
+    assert_eq!(ran.records.len(), 12);
+    let mut sessions: BTreeMap<u64, Vec<(u64, u64, u64)>> = BTreeMap::new();
+    for record in &ran.records {
+        let at = |key: &str| record["timeline"][key].as_u64().unwrap();
+        let number = record["metadata"]["session_num"].as_u64().unwrap();
+        sessions
+            .entry(number)
+            .or_default()
+            .push((at("due_ns"), at("start_ns"), at("done_ns")));
+    }
+    assert_eq!(sessions.keys().copied().collect::<Vec<_>>(), [0, 1, 2, 3]);
+    for turns in sessions.values() {
+        for pair in turns.windows(2) {
+            // Exactly the time to think after the answer, and never before it.
+            assert_eq!(pair[1].0 - pair[0].2, 50_000_000);
+            assert!(pair[1].1 >= pair[1].0);
+        }
+    }
+    // From its first turn to its last answer: two at a time, thinking included.
+    let ends = sessions.values().map(|turns| (turns[0].1, turns[2].2));
+    let spans: Vec<(u64, u64)> = ends.collect();
+    let begun = |at: u64| {
+        spans
+            .iter()
+            .filter(|span| span.0 <= at && at < span.1)
+            .count()
+    };
+    assert!(spans.iter().all(|span| begun(span.0) <= 2), "{spans:?}");
+}
+
+#[test]
+fn users_have_their_turns_at_even_times_and_all_together_the_rate() {
+    let mock = mock("5", "1");
+    let flags = [
+        "--user-centric-rate",
+        "40",
+        "--num-users",
+        "8",
+        "--session-turns-mean",
+        "3",
+    ];
+    let ran = run(
+        &mock.url,
+        &[&flags[..], &["--request-count", "80"]].concat(),
+    );
+    assert_eq!(ran.records.len(), 80);
+    let mut due = ran.times("due_ns");
+    due.sort_unstable();
+    // One due each 25 ms, since no answer takes longer than a user's gap of 200 ms.
+    let gaps: Vec<f64> = due
+        .windows(2)
+        .map(|pair| (pair[1] - pair[0]) as f64 / 1e6)
+        .collect();
+    let mean = gaps.iter().sum::<f64>() / gaps.len() as f64;
+    assert!((mean - 25.0).abs() < 3.0, "{mean}: {gaps:?}");
+    let turns = ran
+        .records
+        .iter()
+        .map(|record| record["metadata"]["turn_index"].as_u64().unwrap());
+    assert_eq!(turns.max(), Some(2));
+}
+
+#[test]
+fn a_rate_sends_waiting_turns_before_new_sessions_and_counts_both() {
+    let mock = mock("5", "1");
+    let flags = ["--request-rate", "100", "--arrival-pattern", "constant"];
+    let more = ["--session-turns-mean", "2", "--request-count", "60"];
+    let ran = run(&mock.url, &[&flags[..], &more[..]].concat());
+    assert_eq!(ran.records.len(), 60);
+    let mut due = ran.times("due_ns");
+    due.sort_unstable();
+    assert!(
+        due.windows(2).all(|pair| pair[1] - pair[0] == 10_000_000),
+        "{due:?}"
+    );
+    let second = ran
+        .records
+        .iter()
+        .filter(|record| record["metadata"]["turn_index"] == 1)
+        .count();
+    assert!((20..=30).contains(&second), "{second}");
+}
+
+#[test]
+fn no_more_requests_wait_for_their_first_token_than_may() {
+    let mock = mock("60", "4");
+    let flags = [
+        "--concurrency",
+        "6",
+        "--prefill-concurrency",
+        "2",
+        "--request-count",
+        "24",
+    ];
+    let ran = run(&mock.url, &flags);
+    assert_eq!(ran.records.len(), 24);
+    assert!(most(&ran, "start_ns", "first_content_ns") <= 2);
+    assert!(most(&ran, "start_ns", "done_ns") <= 6);
+    // The wait for it is told.
+    let wait = ran.json["client"]["slot_wait"]["max"].as_f64().unwrap();
+    assert!(wait > 30.0, "{wait}");
+}
+
+#[test]
+fn each_url_has_no_more_in_flight_than_it_may() {
+    let (one, two) = (mock("40", "1"), mock("5", "1"));
+    let flags = [
+        "-u",
+        &two.url,
+        "--request-rate",
+        "inf",
+        "--request-count",
+        "24",
+    ];
+    let ran = run(
+        &one.url,
+        &[&flags[..], &["--concurrency-per-url", "3"]].concat(),
+    );
+    assert_eq!(ran.records.len(), 24);
+    assert!(most(&ran, "start_ns", "done_ns") <= 6);
+    let wait = ran.json["client"]["slot_wait"]["max"].as_f64().unwrap();
+    assert!(wait > 100.0, "{wait}");
+}
+
+#[test]
+fn a_ramp_opens_slots_one_by_one() {
+    let mock = mock("5", "1");
+    let flags = ["--concurrency", "5", "--concurrency-ramp-duration", "1"];
+    let ran = run(
+        &mock.url,
+        &[&flags[..], &["--benchmark-duration", "1.2"]].concat(),
+    );
+    let due = ran.times("due_ns");
+    let begin = due.iter().min().unwrap();
+    // By the clock: k + 1 slots from k quarters of the second on; their requests may come late.
+    for (from, until, slots) in [(0, 240, 1), (260, 490, 2), (510, 740, 3), (760, 990, 4)] {
+        let at = |ms: u64| begin + ms * 1_000_000;
+        let window = |record: &&Value| {
+            let due = record["timeline"]["due_ns"].as_u64().unwrap();
+            (at(from)..at(until)).contains(&due)
+        };
+        let inside = ran.records.iter().filter(window).cloned().collect();
+        let part = Ran {
+            screen: String::new(),
+            stderr: String::new(),
+            json: Value::Null,
+            records: inside,
+        };
+        assert!(!part.records.is_empty());
+        assert!(most(&part, "due_ns", "done_ns") <= slots, "{from} ms");
+    }
+}
+
+#[test]
+fn all_at_once_is_due_at_once() {
+    let mock = mock("5", "1");
+    let ran = run(
+        &mock.url,
+        &["--request-rate", "inf", "--request-count", "40"],
+    );
+    let due = ran.times("due_ns");
+    assert_eq!(due.len(), 40);
+    assert!(due.iter().all(|at| *at == due[0]));
+}
+
+#[test]
+fn a_warm_up_by_time_has_a_load_of_its_own_and_leaks_into_nothing() {
+    // Field case SC-4: the warm-up's answers are slow, the measured ones are not.
+    let flags = [
+        "--warmup-duration",
+        "0.5",
+        "--warmup-concurrency",
+        "2",
+        "--concurrency",
+        "4",
+    ];
+    let slow = Arc::new(std::sync::atomic::AtomicUsize::new(0));
+    let seen = slow.clone();
+    let addr = serve_asked(move |_, _| {
+        let number = seen.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+        let wait = if number < 2 { 700 } else { 20 };
+        vec![
+            support::Act::Wait(wait),
+            send(CHUNKED),
+            send(chunk(&format!("data: {}\n\ndata: [DONE]\n\n", ev("a"))) + "0\r\n\r\n"),
+        ]
+    });
+    let more = ["--request-count", "12", "--no-preflight"];
+    let ran = run(&addr.to_string(), &[&flags[..], &more[..]].concat());
+    let of = |phase: &str| {
+        let is_it = |record: &&Value| record["metadata"]["benchmark_phase"] == phase;
+        ran.records.iter().filter(is_it).count()
+    };
+    assert_eq!((of("warmup"), of("profiling")), (2, 12));
+    let max = ran.json["time_to_first_token"]["max"].as_f64().unwrap();
+    assert!(max < 600.0, "{max}");
+    assert_eq!(ran.json["request_count"]["avg"], 12.0);
+    assert_eq!(ran.json["client"]["warmup_in_flight_count"], 2);
+}
+
+#[test]
+fn the_same_seed_makes_the_same_schedule_on_one_core_and_on_two() {
+    let mock = mock("1", "1");
+    let flags = [
+        "--request-rate",
+        "200",
+        "--arrival-smoothness",
+        "0.5",
+        "--random-seed",
+        "7",
+    ];
+    let due = |cores: &str| {
+        let flags = [&flags[..], &["--request-count", "100", "--cores", cores]].concat();
+        let mut due = run(&mock.url, &flags).times("due_ns");
+        due.sort_unstable();
+        due.iter().map(|at| at - due[0]).collect::<Vec<_>>()
+    };
+    let usable = std::thread::available_parallelism().map_or(1, usize::from);
+    let one = due("1");
+    assert_eq!(one.len(), 100);
+    if usable < 2 {
+        eprintln!("SKIPPED: one CPU only, two workers cannot be compared with one");
+        return;
+    }
+    // Wall times of one anchor, rounded by no more than a clock does.
+    let two = due("2");
+    assert!(
+        one.iter().zip(&two).all(|(a, b)| a.abs_diff(*b) <= 2),
+        "{one:?} {two:?}"
+    );
+}
