@@ -25,6 +25,8 @@ pub enum Stream {
     Ramp,
     /// Turns of a session: how many, and the times to think.
     Session,
+    /// Requests that are cancelled on purpose.
+    Cancellation,
 }
 
 /// The generator for one (seed, stream, index).

@@ -55,7 +55,7 @@ const LATER: &str = "\
     conversation-turn-stddev custom-dataset-type dataset-filter dataset-sampling-strategy \
     degradation-metric-tag degradation-stat degradation-threshold download-video-content \
     e2e-sla-ms enable-checkpointing error-rate-sla export-http-trace export-outputs-json \
-    failed-request-threshold fixed-schedule fixed-schedule-auto-offset \
+    fixed-schedule fixed-schedule-auto-offset \
     fixed-schedule-end-offset fixed-schedule-start-offset force-min-tokens gen-ai-provider \
     hf-subset hf-weka-dataset ignore-trace-delays image-batch-size image-format \
     image-height-mean image-height-stddev image-source image-source-sampling \
@@ -76,14 +76,13 @@ const LATER: &str = "\
     rankings-passages-mean rankings-passages-prompt-token-mean \
     rankings-passages-prompt-token-stddev rankings-passages-stddev \
     rankings-query-prompt-token-mean rankings-query-prompt-token-stddev replay-speedup \
-    request-cancellation-delay request-cancellation-rate request-content-type \
-    reset-kv-cache reset-kv-cache-path reset-kv-cache-timeout-seconds scenario \
+    request-content-type \
+    scenario \
     search-direction search-initial-points search-max-iterations search-metric \
     search-percentile-pooling search-planner search-random-seed search-recipe search-sla \
     search-sla-tier search-space search-stat search-style seq-dist sequence-distribution \
     server-metrics server-metrics-formats server-metrics-url server-metrics-urls \
-    server-profiler server-profiler-start-path server-profiler-stop-path \
-    server-profiler-timeout-seconds session-concurrency session-delay-ratio session-header \
+    session-concurrency session-delay-ratio session-header \
     session-turn-delay-mean session-turn-delay-stddev session-turns-mean \
     session-turns-stddev set-consistent-seed shared-system-prompt-length show-trace-timing \
     slice-duration slo-attainment-fraction stability-percentage stats-interval stream \
@@ -97,7 +96,7 @@ const LATER: &str = "\
     user-centric-rate user-context-prompt-length uuid-and-strip variant vary-seed-per-trial \
     video-audio-codec video-audio-depth video-audio-num-channels video-audio-sample-rate \
     video-batch-size video-codec video-duration video-format video-fps video-height \
-    video-synth-type video-width wait-for-model-interval wait-for-model-mode wandb-entity \
+    video-synth-type video-width wandb-entity \
     wandb-project wandb-run-name wandb-tag";
 
 /// Without a counterpart here, with what to do instead.
