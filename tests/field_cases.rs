@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use support::*;
 use tokenring::base::{Ns, limits};
-use tokenring::engine::{GatePlan, PhasePlan};
+use tokenring::engine::{GatePlan, PhasePlan, RequestLimits};
 use tokenring::schedule::Law;
 use tokenring::stats::{FailureKind, Phase, Record, Stage};
 
@@ -332,11 +332,19 @@ fn first_tokens_of_reasoning_and_of_the_answer_are_two_times() {
     assert_eq!(record.buffers.reasoning, b"a");
 }
 
+/// Nothing but a limit on the whole request.
+fn within(total: Ns) -> RequestLimits {
+    RequestLimits {
+        total,
+        ..Ask::new(([127, 0, 0, 1], 1).into(), 0).limits
+    }
+}
+
 #[test]
 fn a_timeout_says_in_which_part_and_after_how_long() {
     let slow = |script: Vec<Act>| {
         let ask = Ask {
-            timeout: Ns::from_ms(200),
+            limits: within(Ns::from_ms(200)),
             ..Ask::new(serve(move |_| script.clone()), 1)
         };
         run(&ask).0.pop().unwrap()

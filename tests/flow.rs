@@ -87,7 +87,17 @@ fn a_wait_outlasts_a_port_that_is_not_open_yet() {
     let dir = tempfile::tempdir().unwrap();
     let url = addr.to_string();
     code(
-        &run(dir.path(), &["-u", &url, "--wait-for-model-timeout", "60"]),
+        &run(
+            dir.path(),
+            &[
+                "-u",
+                &url,
+                "--wait-for-model-timeout",
+                "60",
+                "--wait-for-model-interval",
+                "0.2",
+            ],
+        ),
         0,
     );
     assert_eq!(export(dir.path())["request_count"]["avg"], 10.0);

@@ -27,6 +27,8 @@ pub enum Stream {
     Session,
     /// Times to think between turns.
     Think,
+    /// Requests that are cancelled on purpose.
+    Cancellation,
 }
 
 /// The generator for one (seed, stream, index).

@@ -48,6 +48,8 @@ const TARGET: &str = "Target";
 const LOAD: &str = "Load";
 const SESSIONS: &str = "Sessions";
 const WARMUP: &str = "Warm-up";
+const LIMITS: &str = "Limits";
+const SERVER: &str = "Server";
 const INPUT: &str = "Requests";
 const OUTPUT: &str = "Output";
 const MACHINE: &str = "Client";
@@ -76,8 +78,6 @@ const FLAGS: &[Flag] = &[
     flag(TARGET, None, &["tls-ca"], Text("FILE"), "PEM file of further root certificates"),
     flag(TARGET, None, &["tls-insecure"], Switch, "Do not verify certificates"),
     flag(TARGET, None, &["demo"], Switch, "Start the bundled mock server and measure that"),
-    flag(TARGET, None, &["wait-for-model-timeout"], Number("SECONDS"),
-        "Wait up to this long for the model to answer before the run [default: 0]"),
     flag(TARGET, None, &["no-preflight"], Switch, "Send no probe before the run"),
     flag(LOAD, None, &["concurrency",
         "session-concurrency"], Integer,
@@ -162,12 +162,44 @@ const FLAGS: &[Flag] = &[
         "Begin the measurement when the warm-up has ended, instead of taking its slots over"),
     flag(WARMUP, None, &["warmup-grace-period"], Number("SECONDS"),
         "With --warmup-drain: wait this long at most [default: no limit]"),
-    flag(LOAD, None, &["request-timeout-seconds"], Number("SECONDS"),
-        "Limit on a whole request [default: 21600]"),
-    flag(LOAD, None, &["connect-timeout-seconds"], Number("SECONDS"),
-        "Limit on connecting, TLS included [default: 30]"),
     flag(LOAD, None, &["random-seed"], Integer,
         "Seed of lengths, prompts and arrivals [default: random, and recorded]"),
+    flag(LIMITS, None, &["request-timeout-seconds"], Number("SECONDS"),
+        "Limit on a whole request, from its start to its end [default: 21600]"),
+    flag(LIMITS, None, &["connect-timeout-seconds"], Number("SECONDS"),
+        "Limit on connecting, TLS included [default: 30]"),
+    flag(LIMITS, None, &["first-token-timeout-seconds"], Number("SECONDS"),
+        "Limit on the time to the first content, with --streaming [default: none]"),
+    flag(LIMITS, None, &["idle-timeout-seconds"], Number("SECONDS"),
+        "Limit on silence within an answer, once it has begun [default: none]"),
+    flag(LIMITS, None, &["request-cancellation-rate"], Number("PERCENT"),
+        "Measured requests to cancel on purpose, 0 to 100 [default: 0]"),
+    flag(LIMITS, None, &["request-cancellation-delay"], Number("SECONDS"),
+        "From the last byte sent to the cancellation [default: 0]"),
+    flag(LIMITS, None, &["failed-request-threshold"], Number("SHARE"),
+        "End the run when more than this share of its requests failed, 0 to 1, judged from \
+        max(concurrency, 10) requests on [default: never]"),
+    flag(SERVER, None, &["wait-for-model-timeout"], Number("SECONDS"),
+        "Wait up to this long for the model before the run [default: 0]"),
+    flag(SERVER, None, &["wait-for-model-mode"], Text("MODE"),
+        "What to wait for: models (the server lists it), inference (it answers) or both \
+        [default: inference]"),
+    flag(SERVER, None, &["wait-for-model-interval"], Number("SECONDS"),
+        "Time between two tries of the wait [default: 5]"),
+    flag(SERVER, None, &["reset-kv-cache"], Switch,
+        "Have each server empty its prefix cache before the run, by a POST"),
+    flag(SERVER, None, &["reset-kv-cache-path"], Text("PATH"),
+        "Where to [default: /reset_prefix_cache]"),
+    flag(SERVER, None, &["reset-kv-cache-timeout-seconds"], Number("SECONDS"),
+        "Limit on each try of it [default: 30]"),
+    flag(SERVER, None, &["server-profiler"], Switch,
+        "Have each server profile itself during the measurement, by a POST before and after"),
+    flag(SERVER, None, &["server-profiler-start-path"], Text("PATH"),
+        "Where to, to start it [default: /start_profile]"),
+    flag(SERVER, None, &["server-profiler-stop-path"], Text("PATH"),
+        "Where to, to stop it [default: /stop_profile]"),
+    flag(SERVER, None, &["server-profiler-timeout-seconds"], Number("SECONDS"),
+        "Limit on each try of either [default: 30]"),
     flag(INPUT, None, &["isl",
         "synthetic-input-tokens-mean", "prompt-input-tokens-mean"], Number("TOKENS"),
         "Length of prompts, mean [default: 550]"),

@@ -6,6 +6,7 @@ mod draft;
 mod file;
 mod load;
 mod secrets;
+mod server;
 mod url;
 
 pub use check::{Checked, ConfigError};
@@ -13,6 +14,7 @@ pub use draft::{Draft, PhaseDraft};
 pub use file::read;
 pub use load::{Level, Load, Pattern, PhaseSpec, Ramp, RampKind, Rate, SessionSpec};
 pub use secrets::{hide_args, hide_header, hide_members, hide_target, secrets_of_file};
+pub use server::{Profiler, ResetCache, WaitMode};
 pub use url::parse_url;
 
 use crate::base::Ns;
@@ -105,6 +107,15 @@ pub struct Slo {
     pub tag: String,
     /// Limit; at most, or at least where larger is better.
     pub limit: f64,
+}
+
+/// Which requests are cancelled on purpose.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Cancellation {
+    /// Share of the measured requests, 0 to 100.
+    pub percent: f64,
+    /// From the last byte sent to the cancellation.
+    pub delay: Ns,
 }
 
 /// Where and how to connect.
@@ -205,6 +216,14 @@ pub struct Config {
     pub request_timeout: Ns,
     /// Limit on TCP and TLS together.
     pub connect_timeout: Ns,
+    /// Limit on the time to the first content, from the start.
+    pub first_token_timeout: Option<Ns>,
+    /// Limit on silence within an answer.
+    pub idle_timeout: Option<Ns>,
+    /// Requests that are cancelled on purpose.
+    pub cancellation: Option<Cancellation>,
+    /// `--failed-request-threshold`: the run ends when a greater share of it, 0..1, has failed.
+    pub failed_share_max: Option<f64>,
     /// Service levels of `--goodput`.
     pub goodput: Vec<Slo>,
     /// `--artifact-dir`, used as it is; absent means `artifacts/<name>`.
@@ -229,6 +248,14 @@ pub struct Config {
     pub tls_insecure: bool,
     /// Wait so long for the model to answer before the run; zero is not at all.
     pub wait_for_model: Ns,
+    /// What answers for the model then.
+    pub wait_mode: WaitMode,
+    /// Time between two tries of the wait.
+    pub wait_interval: Ns,
+    /// Have the server empty its cache before the run.
+    pub reset_kv_cache: Option<ResetCache>,
+    /// Have the server profile itself during the measurement.
+    pub server_profiler: Option<Profiler>,
     /// Probe before the run.
     pub preflight: bool,
     /// Print the plan and stop.
@@ -303,6 +330,10 @@ impl Default for Config {
             seed_given: false,
             request_timeout: Ns::from_ms(21_600_000),
             connect_timeout: Ns::from_ms(30_000),
+            first_token_timeout: None,
+            idle_timeout: None,
+            cancellation: None,
+            failed_share_max: None,
             goodput: Vec::new(),
             artifact_dir: None,
             export_prefix: None,
@@ -315,6 +346,10 @@ impl Default for Config {
             tls_ca: None,
             tls_insecure: false,
             wait_for_model: Ns::ZERO,
+            wait_mode: WaitMode::Inference,
+            wait_interval: Ns::from_ms(5_000),
+            reset_kv_cache: None,
+            server_profiler: None,
             preflight: true,
             dry_run: false,
             allow_invalid: false,

@@ -1,9 +1,10 @@
 //! The loop of one core: wait, take in what came, send what is due.
 
 use super::claim::{Claim, Stop, Want};
+use super::deadlines::Deadlines;
 use super::flight::Flight;
 use super::handover::BATCH_RECORDS;
-use super::lines::{Deadline, Line};
+use super::lines::Line;
 use super::pace::{Cursor, Pace};
 use super::plan::{CoreOutput, CorePlan};
 use super::session::Agenda;
@@ -86,9 +87,7 @@ pub(super) struct Core {
     pub(super) next_due: Option<Ns>,
     /// Requests that this turn may still send.
     pub(super) sends_left: usize,
-    pub(super) deadlines: VecDeque<Deadline>,
-    /// Ends of the wait for a body's end after `[DONE]`, in order.
-    pub(super) body_ends: VecDeque<Deadline>,
+    pub(super) deadlines: Deadlines,
     #[expect(
         clippy::vec_box,
         reason = "a flight moves between line and spares as it is"
@@ -182,8 +181,7 @@ impl Core {
             opening: 0,
             next_due: None,
             sends_left: 0,
-            deadlines: VecDeque::new(),
-            body_ends: VecDeque::new(),
+            deadlines: Deadlines::default(),
             spare: Vec::new(),
             batch: Vec::with_capacity(BATCH_RECORDS),
             batch_since: now(),
@@ -230,10 +228,9 @@ impl Core {
     }
 
     async fn wait(&mut self, next: Option<Ns>) -> Result<(), String> {
-        let fronts = [self.deadlines.front(), self.body_ends.front()];
-        let times = fronts.into_iter().flatten().map(|&(at, ..)| at);
         let look = self.look_after().map(|after| now() + after);
-        let result = self.reactor.wait(times.chain(next).chain(look).min()).await;
+        let times = [self.deadlines.next(), next, look];
+        let result = self.reactor.wait(times.into_iter().flatten().min()).await;
         if let Some(late) = self.reactor.overslept() {
             self.recorder.timer_lateness.record(late.0);
         }

@@ -1,10 +1,11 @@
 //! A request's end on its core: its slot, its record, what it teaches about the load.
 
+use super::claim::Stop;
 use super::core::Core;
 use super::flight::Flight;
 use super::plan::CoreOutput;
 use crate::base::{Ns, limits, now};
-use crate::stats::{Buffers, Failure, FailureKind, Record};
+use crate::stats::{Buffers, Failure, FailureKind, Phase, Record};
 
 /// Finished requests per hand-over.
 pub(super) const BATCH_RECORDS: usize = 64;
@@ -34,9 +35,15 @@ impl Core {
             self.free_prefill(at);
         }
         let record = std::mem::take(&mut flight.record);
-        let failed = record.failure.is_some();
+        let failed = record.failure.is_some() && !record.is_cancelled();
         let pace = &self.plan.pace;
         pace.ended(at, record.part, record.url, failed);
+        if let Some(failures) = &self.plan.failures
+            && record.phase == Phase::Profiling
+            && failures.ended(failed)
+        {
+            pace.stop(Stop::Drain);
+        }
         self.end_turn(&mut flight, &record, at);
         self.learn(&record);
         self.spare.push(flight);
@@ -166,7 +173,8 @@ impl Core {
 
 /// False when no answer began, and not because our own time was up.
 fn has_met_server(record: &Record) -> bool {
-    let failed = |failure: &Failure| failure.kind != FailureKind::Timeout;
+    use FailureKind::{Cancelled, Timeout};
+    let failed = |failure: &Failure| !matches!(failure.kind, Timeout | Cancelled);
     record.headers.is_some() || !record.failure.as_deref().is_some_and(failed)
 }
 

@@ -1,6 +1,7 @@
-//! A core's connections: connect, send, take in, close; and the deadlines on them.
+//! A core's connections: connect, send, take in, close.
 
 use super::core::Core;
+use super::deadlines::Limit;
 use super::flight::{Flight, Shared};
 use super::health::Health;
 use super::joins::{Joins, ReadEnd};
@@ -8,15 +9,11 @@ use crate::base::{Ns, limits, now};
 use crate::http::{Conn, ConnError, Secured};
 use crate::runtime::{Chunk, Event, Token};
 use crate::stats::{FailureKind, Phase};
-use std::collections::VecDeque;
 use std::io;
 
 /// How far from the truth a kernel stamp may be between two comparisons of the clocks, of which one
 /// is slewed; no answer crosses even loopback in so short a time.
 const SLEW_NS: u64 = 50_000;
-
-/// A time, the line that it is for, and the line's serial then.
-pub(super) type Deadline = (Ns, Token, u64);
 
 /// Reads whose state is asked for together.
 const WARM_COUNT: usize = 32;
@@ -35,18 +32,20 @@ pub(super) enum Doing {
 
 /// A connection with what is on it.
 pub(super) struct Line {
-    token: Token,
+    pub(super) token: Token,
     target: usize,
     conn: Option<Conn>,
-    doing: Doing,
-    flight: Option<Box<Flight>>,
+    pub(super) doing: Doing,
+    pub(super) flight: Option<Box<Flight>>,
     connect_start: Ns,
     connect_done: Option<Ns>,
     tls_done: Option<Ns>,
     joins: Joins,
     health: Health,
+    /// Receive time of the last read.
+    pub(super) last_read: Ns,
     /// Counts the requests that the line has carried, so that an old deadline is known as old.
-    serial: u64,
+    pub(super) serial: u64,
 }
 
 impl Core {
@@ -74,6 +73,7 @@ impl Core {
             return self.on_unknown_host(flight, at);
         };
         let token = self.reactor.connect(addr);
+        let has_request = flight.is_some();
         if let Some(flight) = &mut flight {
             flight.record.start = at;
             flight.record.connect_start = Some(at);
@@ -95,6 +95,7 @@ impl Core {
             tls_done: None,
             joins: Joins::default(),
             health: Health::default(),
+            last_read: at,
             serial: self.serial,
         };
         let slot = token.slot as usize;
@@ -103,7 +104,12 @@ impl Core {
         } else {
             self.lines.push(line);
         }
-        self.add_deadline(at + self.plan.connect_timeout, token, self.serial);
+        let limit = at + self.plan.limits.connect;
+        self.deadlines
+            .add(Limit::Connect, limit, token, self.serial);
+        if has_request {
+            self.bound_request(token, at);
+        }
     }
 
     /// There is nowhere to connect to: the request fails as one whose connection was refused.
@@ -114,13 +120,6 @@ impl Core {
             flight.fail(FailureKind::Network, 0, "host_not_found", text);
             self.end(flight, at);
         }
-    }
-
-    /// Deadlines come nearly in order, since each kind has one length: an insertion near the end.
-    pub(super) fn add_deadline(&mut self, at: Ns, token: Token, serial: u64) {
-        let place = self.deadlines.iter().rposition(|&(other, ..)| other <= at);
-        self.deadlines
-            .insert(place.map_or(0, |place| place + 1), (at, token, serial));
     }
 
     pub(super) fn line(&mut self, token: Token) -> Option<&mut Line> {
@@ -255,9 +254,9 @@ impl Core {
         self.serial += 1;
         line.serial = self.serial;
         line.doing = Doing::Busy;
-        let deadline = record.start + self.plan.request_timeout;
+        let start = record.start;
         line.flight = Some(flight);
-        self.add_deadline(deadline, token, self.serial);
+        self.bound_request(token, start);
         match queued {
             Ok(()) => self.write(token),
             Err(error) => self.break_line(token, &error, at),
@@ -286,7 +285,9 @@ impl Core {
             && flight.record.sent.is_some()
             && flight.record.written.is_none()
         {
-            flight.record.written = Some(now());
+            let written = now();
+            flight.record.written = Some(written);
+            self.bound_written(token, written);
         }
     }
 
@@ -298,6 +299,7 @@ impl Core {
         let (Some(conn), true) = (&mut line.conn, line.token == token) else {
             return;
         };
+        line.last_read = chunk.at;
         let before_read = line.joins.count(chunk);
         let bytes = self.reactor.bytes(chunk);
         let Some(flight) = &mut line.flight.as_mut().filter(|flight| {
@@ -310,6 +312,7 @@ impl Core {
         flight.begin_read();
         self.recorder.is_measured = flight.record.phase == Phase::Profiling;
         let has_head = flight.record.headers.is_none();
+        let begins = !conn.has_started();
         let before = flight.record.received_bytes;
         let mut shared = Shared {
             reader: &mut self.reader,
@@ -321,9 +324,8 @@ impl Core {
         flight.record.reads_count += u32::from(flight.record.received_bytes > before);
         let is_prefilled = flight.is_prefilled();
         let in_read = flight.in_read();
-        let lag = chunk
-            .stamped
-            .then(|| chunk.seen.saturating_since(chunk.at).0);
+        let lag = chunk.seen.saturating_since(chunk.at).0;
+        let lag = Some(lag).filter(|_| chunk.stamped);
         self.recorder.read(lag, u64::from(in_read.events));
         let read = ReadEnd {
             in_read,
@@ -346,7 +348,11 @@ impl Core {
             Ok(_) => {
                 if is_done {
                     let end = chunk.at + limits::BODY_END_WAIT;
-                    self.body_ends.push_back((end, token, serial));
+                    self.deadlines.add(Limit::BodyEnd, end, token, serial);
+                }
+                if let Some(idle) = self.plan.limits.idle.filter(|_| begins) {
+                    let end = chunk.at + idle;
+                    self.deadlines.add(Limit::Idle, end, token, serial);
                 }
                 if must_write {
                     self.write(token);
@@ -449,6 +455,8 @@ impl Core {
                 // Of the first attempt; nobody got it.
                 (flight.record.sent, flight.record.written) = (None, None);
             }
+            let token = line.token;
+            self.bound_request(token, start);
         }
     }
 
@@ -483,20 +491,6 @@ impl Core {
             self.give_up(flight, at, |flight| {
                 flight.fail(FailureKind::Network, 0, name, text);
             });
-        }
-    }
-
-    pub(super) fn check_deadlines(&mut self, at: Ns) {
-        while let Some(token) = expired(&self.lines, &mut self.body_ends, at)
-            .or_else(|| expired(&self.lines, &mut self.deadlines, at))
-        {
-            if let Some(flight) = self.drop_line(token) {
-                self.give_up(flight, at, |flight| {
-                    let after = at.saturating_since(flight.record.start);
-                    let text = format!("no end of the answer after {:.0} ms", after.as_ms());
-                    flight.fail_after(FailureKind::Timeout, 0, "timeout", text, Some(after));
-                });
-            }
         }
     }
 
@@ -538,22 +532,4 @@ fn fail_closed(flight: &mut Flight, started: bool, error: Option<io::Error>) {
         };
         flight.fail(FailureKind::Network, 0, "connection_closed", text);
     }
-}
-
-/// The next line whose time is up; entries of requests that are over are dropped on the way.
-fn expired(lines: &[Line], queue: &mut VecDeque<Deadline>, at: Ns) -> Option<Token> {
-    while let Some(&(deadline, token, serial)) = queue.front() {
-        let is_live = lines.get(token.slot as usize).is_some_and(|line| {
-            let is_over = matches!(line.doing, Doing::Idle | Doing::Closed);
-            line.token == token && line.serial == serial && !is_over
-        });
-        if is_live && deadline > at {
-            return None;
-        }
-        queue.pop_front();
-        if is_live {
-            return Some(token);
-        }
-    }
-    None
 }

@@ -5,6 +5,8 @@
 
 mod claim;
 mod core;
+mod deadlines;
+mod failures;
 mod flight;
 mod gate;
 mod gates;
@@ -22,6 +24,8 @@ mod slots;
 
 pub use claim::{Claim, PaceOptions, PhasePlan, Stop, Ticket, Want};
 pub use core::run;
+pub use deadlines::RequestLimits;
+pub use failures::FailureLimit;
 pub use gate::GatePlan;
 pub(crate) use handover::emptied;
 pub use pace::{Cursor, Pace};

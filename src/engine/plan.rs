@@ -1,5 +1,7 @@
 //! All that a core needs, built once before the clock starts.
 
+use super::deadlines::RequestLimits;
+use super::failures::FailureLimit;
 use super::pace::Pace;
 use crate::base::Ns;
 use crate::config::Api;
@@ -96,10 +98,10 @@ pub struct CorePlan {
     pub pace: Arc<Pace>,
     /// Seed for request ids.
     pub seed: u64,
-    /// Limit on a whole request.
-    pub request_timeout: Ns,
-    /// Limit on connecting.
-    pub connect_timeout: Ns,
+    /// What ends a request before its answer does.
+    pub limits: RequestLimits,
+    /// Ends the run when too many fail.
+    pub failures: Option<Arc<FailureLimit>>,
     /// Connections to open before the start.
     pub connections: usize,
     /// Workers, among which slots are dealt in turn.

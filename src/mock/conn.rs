@@ -1,7 +1,7 @@
 //! Connections of one loop: accept, read, write, close, and the short answers.
 
 use super::render::error_body;
-use super::request::{BODY_BYTES_MAX, Parsed, Route, parse};
+use super::request::{BODY_BYTES_MAX, Hook, Parsed, Route, parse};
 use super::server::Worker;
 use super::stats::add;
 use super::stream::Job;
@@ -337,6 +337,16 @@ impl Worker {
             Route::Metrics => {
                 let body = self.shared.stats.prometheus();
                 self.answer(index, 200, "text/plain; version=0.0.4", &body);
+            }
+            Route::Hook(hook) => {
+                let counters = &self.counters;
+                let counter = match hook {
+                    Hook::ResetCache => &counters.cache_resets,
+                    Hook::StartProfile => &counters.profile_starts,
+                    Hook::StopProfile => &counters.profile_stops,
+                };
+                add(counter, 1);
+                self.answer(index, 200, "text/plain", "");
             }
             Route::NotFound => {
                 self.refuse(index, 404, "not found");

@@ -27,8 +27,17 @@ pub(super) enum Route {
     Stats,
     Reset,
     Metrics,
+    Hook(Hook),
     NotFound,
     BadBody(String),
+}
+
+/// What a server is told beside requests for tokens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Hook {
+    ResetCache,
+    StartProfile,
+    StopProfile,
 }
 
 /// A request for tokens.
@@ -210,6 +219,9 @@ fn route(method: &str, path: &str, body: &[u8]) -> Route {
         ("GET", "/stats") => Route::Stats,
         ("POST", "/stats/reset") => Route::Reset,
         ("GET", "/metrics") => Route::Metrics,
+        ("POST", "/reset_prefix_cache") => Route::Hook(Hook::ResetCache),
+        ("POST", "/start_profile") => Route::Hook(Hook::StartProfile),
+        ("POST", "/stop_profile") => Route::Hook(Hook::StopProfile),
         ("POST", path) => match triton(path) {
             Some((model, streams)) => ask(Api::Triton, Some(model), streams, body),
             None => Route::NotFound,

@@ -55,6 +55,9 @@ pub(super) struct Counters {
     pub(super) blocked: AtomicU64,
     pub(super) faults: AtomicU64,
     pub(super) request_ids: AtomicU64,
+    pub(super) cache_resets: AtomicU64,
+    pub(super) profile_starts: AtomicU64,
+    pub(super) profile_stops: AtomicU64,
     pub(super) codes: Box<[AtomicU64]>,
     pub(super) send_lag: Histogram,
     pub(super) ttft: Histogram,
@@ -62,7 +65,7 @@ pub(super) struct Counters {
     pub(super) e2e: Histogram,
 }
 
-type Named<'a, T> = [(&'static str, &'a T); 10];
+type Named<'a, T> = [(&'static str, &'a T); 13];
 
 impl Counters {
     pub(super) fn new() -> Counters {
@@ -78,6 +81,9 @@ impl Counters {
             blocked: zero(),
             faults: zero(),
             request_ids: zero(),
+            cache_resets: zero(),
+            profile_starts: zero(),
+            profile_stops: zero(),
             codes: (0..CODES).map(|_| zero()).collect(),
             send_lag: Histogram::new(),
             ttft: Histogram::new(),
@@ -104,6 +110,9 @@ impl Counters {
             ("blocked_sends", &self.blocked),
             ("faults", &self.faults),
             ("request_ids", &self.request_ids),
+            ("cache_resets", &self.cache_resets),
+            ("profile_starts", &self.profile_starts),
+            ("profile_stops", &self.profile_stops),
         ]
     }
 

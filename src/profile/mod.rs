@@ -4,9 +4,11 @@
 
 mod demo;
 mod early;
+mod ends;
 mod environment;
 mod files;
 mod headroom;
+mod hooks;
 mod method;
 mod outcome;
 mod payload;

@@ -1,5 +1,6 @@
 //! After the run: sum up, judge, write, print, and say how it ended.
 
+use super::ends;
 use super::files::{INPUTS, RecordFiles, file_name};
 use super::headroom::headroom;
 use super::method;
@@ -11,7 +12,7 @@ use super::verdict::{self, Scale};
 use crate::archive::{self, RunDir};
 use crate::base::{Anchor, Exit, Ns, limits};
 use crate::config::{Config, ExportLevel, Url};
-use crate::engine::{CoreOutput, Pace, Request, Requests, Turn};
+use crate::engine::{CoreOutput, FailureLimit, Pace, Request, Requests, Turn};
 use crate::gpu::Sampler;
 use crate::report::json::ClientExtras;
 use crate::report::{self, RunInfo, Secrets};
@@ -50,6 +51,8 @@ pub struct Run<'a> {
     pub choice: &'a TokenizerChoice,
     /// Counters.
     pub pace: &'a Pace,
+    /// Whether too many have failed.
+    pub failures: Option<&'a FailureLimit>,
     /// Bodies, for `inputs.json`.
     pub payloads: &'a Payloads,
     /// What reports say about the run.
@@ -120,7 +123,7 @@ pub struct RunResult {
     pub summary: Summary,
     extras: ClientExtras,
     histograms: Vec<u8>,
-    /// What a signal has left undone.
+    /// What a signal, or too many failures, have left undone.
     interrupted: Option<String>,
     /// True when a worker did not see the end.
     ended_early: bool,
@@ -183,7 +186,7 @@ pub fn sum_up(run: &Run<'_>, measured: Measured) -> RunResult {
         start_wall_ns: totals.start_wall_ns,
         end_wall_ns: totals.end_wall_ns,
         was_cancelled: run.signals.count() > 0,
-        is_complete: complete && run.signals.count() == 0,
+        is_complete: complete && interrupted.is_none(),
         client,
         gpus,
     };
@@ -225,18 +228,14 @@ fn publish(run: &Run<'_>, result: RunResult) -> Vec<(Exit, String)> {
     files.chain(screen).collect()
 }
 
-/// What a signal has left undone, in one sentence.
+/// What a signal, or too many failures, have left undone, in one sentence.
 fn interrupted(run: &Run<'_>) -> Option<String> {
     let signal = match run.signals.exit() {
         Exit::Interrupted => "Ctrl-C",
         Exit::Terminated => "SIGTERM",
-        _ => return None,
+        _ => return ends::ended_by_failures(run.pace, run.failures),
     };
-    let done = run.pace.measured_count();
-    let of = match run.pace.planned() {
-        (_, Some(count)) => format!("{done} of {count}"),
-        _ => done.to_string(),
-    };
+    let of = ends::done(run.pace);
     Some(format!(
         "INTERRUPTED by {signal}: {of} measured requests have ended; the numbers are of those, and \
          those cancelled in flight are errors"
@@ -333,6 +332,7 @@ fn client_report(
     environment: Environment,
 ) -> ClientReport {
     let mut recorder = CoreRecorder::default();
+    let crossed = run.failures.filter(|limit| limit.is_crossed());
     let mut client = ClientReport {
         tokenizer: run.choice.name.clone(),
         tokenizer_stands_in: run.choice.stands_in,
@@ -340,6 +340,8 @@ fn client_report(
         warmup_in_flight: run.pace.warmup_in_flight(),
         scheduled_rate: run.pace.scheduled_rate(),
         arrivals: totals.arrivals,
+        cancelled: totals.cancelled,
+        failure_limit: crossed.map(FailureLimit::share_max),
         resources_short: resources_short(totals),
         environment,
         ..ClientReport::default()
@@ -414,10 +416,8 @@ fn notes(run: &Run<'_>, client: &ClientReport) -> Vec<String> {
              was held"
         ));
     }
-    if run.config.request_timeout != Config::default().request_timeout {
-        let timeout = run.config.request_timeout.as_secs();
-        notes.push(format!("limit on a whole request: {timeout} s"));
-    }
+    notes.push(format!("limits on a request: {}", ends::told(run.config)));
+    notes.extend(ends::cancelled(run.config));
     notes
 }
 
@@ -584,7 +584,7 @@ fn exit(run: &Run<'_>, verdict: Verdict, ended_early: bool) -> Exit {
     if verdict == Verdict::Invalid && !run.config.allow_invalid {
         exit = exit.worse(Exit::Invalid);
     }
-    if ended_early {
+    if ended_early || run.failures.is_some_and(FailureLimit::is_crossed) {
         exit = exit.worse(Exit::Partial);
     }
     exit

@@ -1,6 +1,6 @@
 //! `--dry-run`: the plan, one exact request, and its curl line.
 
-use super::setup;
+use super::{ends, setup};
 use crate::config::{Config, Level, Load, PhaseSpec, Ramp, hide_header, hide_members, hide_target};
 use crate::engine::{Request, Target};
 use crate::stats::metric;
@@ -29,13 +29,20 @@ pub fn describe(config: &Config, target: &Target, request: &Request, cores: &[us
         line("warm-up", "none".into());
     }
     line("seed", config.seed.to_string());
-    line(
-        "timeout",
-        format!(
-            "{} s per request, in total",
-            config.request_timeout.as_secs()
-        ),
-    );
+    line("limits", ends::told(config));
+    if let Some(text) = ends::cancelled(config) {
+        line("cancelled", text);
+    }
+    if let Some(reset) = &config.reset_kv_cache {
+        line("before", format!("POST {}", reset.path));
+    }
+    if let Some(asked) = &config.server_profiler {
+        let (start, stop) = (&asked.start, &asked.stop);
+        line(
+            "profiler",
+            format!("POST {start} and {stop} around the measurement"),
+        );
+    }
     line("cores", format!("{cores:?}"));
     for (n, url) in config.urls.iter().enumerate() {
         let name = match (n, config.urls.len()) {

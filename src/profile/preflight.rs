@@ -6,7 +6,7 @@ use super::early::Early;
 use super::probe::{self, Answer, Limits};
 use super::{outcome, setup};
 use crate::base::{Exit, Ns, now};
-use crate::config::{Config, Url};
+use crate::config::{Config, Url, WaitMode};
 use crate::engine::{Request, Target};
 use crate::view::tell;
 use std::net::{SocketAddr, TcpStream};
@@ -19,8 +19,6 @@ const PATIENCE: Ns = Ns(120_000_000_000);
 const LIST_PATIENCE: Ns = Ns(10_000_000_000);
 /// The least that a try is given, however little is left of a wait.
 const TRY: Ns = Ns(1_000_000_000);
-/// Between two tries of `--wait-for-model-timeout`.
-const RETRY: Ns = Ns(500_000_000);
 
 /// Where a url leads.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -50,8 +48,8 @@ pub fn reach(config: &Config, deadline: Ns) -> Result<Vec<Place>, Early> {
         if faults.is_empty() {
             return Ok(places);
         }
-        if now() + RETRY < deadline {
-            pause(deadline);
+        if now() < deadline {
+            pause(config, deadline);
             continue;
         }
         if faults.len() < places.len() {
@@ -68,7 +66,7 @@ pub fn reach(config: &Config, deadline: Ns) -> Result<Vec<Place>, Early> {
 }
 
 /// A warning; what a server said may have our key in it.
-fn warn(config: &Config, text: &str) {
+pub(super) fn warn(config: &Config, text: &str) {
     let text = outcome::secrets(config).shown(text);
     tell(&format!("warning: {text}"));
 }
@@ -81,13 +79,14 @@ fn left(config: &Config, deadline: Ns) -> Ns {
     }
 }
 
-fn pause(deadline: Ns) {
-    let rest = deadline.saturating_since(now()).min(RETRY);
+/// Between two tries; the last one is at the deadline.
+fn pause(config: &Config, deadline: Ns) {
+    let rest = deadline.saturating_since(now()).min(config.wait_interval);
     thread::sleep(Duration::from_nanos(rest.0));
 }
 
 /// Does the same for each item at the same time: one that hangs does not add up with the others.
-fn each<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
+pub(super) fn each<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
     thread::scope(|scope| {
         let work = &work;
         let threads: Vec<_> = items
@@ -132,7 +131,7 @@ fn find(url: &Url, patience: Ns) -> Place {
 }
 
 /// The urls that accept a connection, with their targets.
-fn live<'a>(
+pub(super) fn live<'a>(
     config: &'a Config,
     places: &[Place],
     targets: &'a [Target],
@@ -147,22 +146,27 @@ fn live<'a>(
 pub fn models(config: &Config, places: &[Place], targets: &[Target], deadline: Ns) -> Vec<String> {
     loop {
         for (url, target) in live(config, places, targets) {
-            let path = format!("{}{}", probe::models_path(&url.base), url.query);
-            let request = probe::get_request(&path, &url.authority(), &setup::headers(config));
-            let limits = limits(config, LIST_PATIENCE.min(left(config, deadline)));
-            if let Ok(answer) = probe::exchange(target, &request, limits)
-                && answer.status == 200
-            {
-                let names = probe::model_names(&answer.body);
-                if !names.is_empty() {
-                    return names;
-                }
+            match list(config, url, target, deadline) {
+                Ok(names) if !names.is_empty() => return names,
+                _ => {}
             }
         }
-        if now() + RETRY >= deadline {
+        if now() >= deadline {
             return Vec::new();
         }
-        pause(deadline);
+        pause(config, deadline);
+    }
+}
+
+/// The models that a server lists.
+fn list(config: &Config, url: &Url, target: &Target, deadline: Ns) -> Result<Vec<String>, String> {
+    let path = format!("{}{}", probe::models_path(&url.base), url.query);
+    let headers = setup::headers(config);
+    let request = probe::request("GET", &path, &url.authority(), &headers);
+    let limits = limits(config, LIST_PATIENCE.min(left(config, deadline)));
+    match probe::exchange(target, &request, limits)? {
+        answer if answer.status == 200 => Ok(probe::model_names(&answer.body)),
+        answer => Err(format!("status {}", answer.status)),
     }
 }
 
@@ -235,8 +239,8 @@ pub fn check(
     Err(Early::new(Exit::Unreachable, faults.join("\n  ")))
 }
 
-/// Waits until every server answers a request of the run's kind with 2xx. At the deadline it is
-/// an error when none has.
+/// Waits until every server lists the model, answers a request of the run's kind with 2xx, or both.
+/// At the deadline it is an error when none has.
 pub fn wait_for_model(
     config: &Config,
     targets: &[Target],
@@ -245,7 +249,7 @@ pub fn wait_for_model(
 ) -> Result<(), Early> {
     let pairs: Vec<(&Url, &Target)> = config.urls.iter().zip(targets).collect();
     let faults: Vec<String> = each(&pairs, |(url, target)| {
-        wait_for_one(config, target, request, deadline)
+        wait_for_one(config, url, target, request, deadline)
             .map_err(|last| format!("--url {}: {last}", url.origin_shown()))
     })
     .into_iter()
@@ -265,20 +269,52 @@ pub fn wait_for_model(
 
 fn wait_for_one(
     config: &Config,
+    url: &Url,
     target: &Target,
     request: &Request,
     deadline: Ns,
 ) -> Result<(), String> {
     loop {
-        let patience = PATIENCE.min(left(config, deadline));
-        let last = match ask(target, request, limits(config, patience)) {
-            Ok(answer) if (200..300).contains(&answer.status) => return Ok(()),
-            Ok(answer) => format!("status {}", answer.status),
-            Err(text) => text,
+        let listed = match config.wait_mode {
+            WaitMode::Inference => Ok(()),
+            WaitMode::Models | WaitMode::Both => lists(config, url, target, deadline),
         };
-        if now() + RETRY >= deadline {
-            return Err(last);
+        let ready = listed.and_then(|()| match config.wait_mode {
+            WaitMode::Models => Ok(()),
+            WaitMode::Inference | WaitMode::Both => answers(config, target, request, deadline),
+        });
+        match ready {
+            Err(last) if now() >= deadline => return Err(last),
+            Err(_) => pause(config, deadline),
+            Ok(()) => return Ok(()),
         }
-        pause(deadline);
+    }
+}
+
+/// Does the server list the run's model?
+fn lists(config: &Config, url: &Url, target: &Target, deadline: Ns) -> Result<(), String> {
+    let wanted = config.model.as_deref().unwrap_or_default();
+    let names =
+        list(config, url, target, deadline).map_err(|text| format!("/v1/models: {text}"))?;
+    match names.iter().any(|name| name == wanted) {
+        true => Ok(()),
+        false => Err(format!(
+            "/v1/models lists no model `{wanted}`, but [{}]",
+            probe::listed(&names)
+        )),
+    }
+}
+
+/// Does the model answer?
+fn answers(
+    config: &Config,
+    target: &Target,
+    request: &Request,
+    deadline: Ns,
+) -> Result<(), String> {
+    let patience = PATIENCE.min(left(config, deadline));
+    match ask(target, request, limits(config, patience))? {
+        answer if (200..300).contains(&answer.status) => Ok(()),
+        answer => Err(format!("status {}", answer.status)),
     }
 }

@@ -6,11 +6,11 @@ use super::early::Early;
 use super::payload::Payloads;
 use super::signals::Signals;
 use super::steps::Steps;
-use super::{Launch, files, outcome, plan_text, preflight, setup};
+use super::{Launch, ends, files, hooks, outcome, plan_text, preflight, setup};
 use crate::archive::RunDir;
 use crate::base::{Exit, Ns, now};
-use crate::config::{Config, ExportLevel};
-use crate::engine::{Pace, Requests, Target};
+use crate::config::{Config, ExportLevel, WaitMode};
+use crate::engine::{FailureLimit, Pace, Requests, Target};
 use crate::gpu;
 use crate::runtime;
 use crate::view::{show, tell};
@@ -38,6 +38,10 @@ pub struct Prepared {
     pub payloads: Arc<Payloads>,
     /// When to send.
     pub pace: Arc<Pace>,
+    /// Whom hooks are sent to.
+    pub hosts: Vec<hooks::Host>,
+    /// Ends the run when too many requests fail.
+    pub failures: Option<Arc<FailureLimit>>,
     /// CPUs of the workers.
     pub cores: Vec<usize>,
     /// What speaks for these CPUs and what against, as a line.
@@ -130,30 +134,35 @@ fn prepare_all(
         };
     }
     greet(&config, &server, &payloads, &model, steps)?;
-    let sampler = match config.gpu_telemetry {
-        true => {
-            steps.begin("looking for GPUs");
-            gpu::Sampler::start(Ns::from_ms(100))
-        }
-        false => Err(String::new()),
-    };
+    let hosts = hooks::reset(&config, &server.places, &server.targets, steps)?;
+    let sampler = start_sampler(&config, steps);
     steps.end();
     if config.verbose {
         let path = runtime::diagnose().receive_path;
         steps.mention(&format!("receive path: {path}"));
     }
     Ok(Some(Prepared {
+        failures: ends::failures(&config).map(Arc::new),
         config,
         targets: server.targets.into(),
         tokenizer,
         choice,
         payloads: Arc::new(payloads),
         pace: Arc::new(Pace::new(options)),
+        hosts,
         cores,
         placement,
         sampler,
         _demo: demo,
     }))
+}
+
+fn start_sampler(config: &Config, steps: &Steps) -> Result<gpu::Sampler, String> {
+    if !config.gpu_telemetry {
+        return Err(String::new());
+    }
+    steps.begin("looking for GPUs");
+    gpu::Sampler::start(Ns::from_ms(100))
 }
 
 /// Says where the workers are; one run of many leaves it to its caller to say that once.
@@ -228,13 +237,16 @@ fn greet(
 ) -> Result<(), Early> {
     let request = payloads.get(0);
     let (places, targets) = (&server.places, &server.targets);
-    if config.wait_for_model > Ns::ZERO {
-        steps.begin("waiting for the model to answer");
-        preflight::wait_for_model(config, targets, &request, server.deadline)
-    } else if config.preflight && !config.demo {
-        steps.begin("sending a probe");
-        preflight::check(config, places, targets, &request, model)
-    } else {
-        Ok(())
+    let waits = config.wait_for_model > Ns::ZERO;
+    if waits {
+        steps.begin("waiting for the model to be ready");
+        preflight::wait_for_model(config, targets, &request, server.deadline)?;
     }
+    // The wait for an answer is a probe.
+    let has_answered = waits && config.wait_mode != WaitMode::Models;
+    if has_answered || !config.preflight || config.demo {
+        return Ok(());
+    }
+    steps.begin("sending a probe");
+    preflight::check(config, places, targets, &request, model)
 }

@@ -185,9 +185,9 @@ pub fn explain(answer: &Answer, model: &str, models: &[String]) -> Option<String
     ))
 }
 
-/// A `GET` for the probe, with the run's own headers.
-pub fn get_request(path: &str, host: &str, headers: &[(String, String)]) -> Vec<u8> {
-    let mut text = format!("GET {path} HTTP/1.1\r\nHost: {host}\r\n");
+/// A request without a body, with the run's own headers.
+pub fn request(method: &str, path: &str, host: &str, headers: &[(String, String)]) -> Vec<u8> {
+    let mut text = format!("{method} {path} HTTP/1.1\r\nHost: {host}\r\n");
     for (name, value) in headers {
         text.push_str(&format!("{name}: {value}\r\n"));
     }

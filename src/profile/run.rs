@@ -3,6 +3,7 @@
 use super::early::Early;
 use super::environment;
 use super::files::{self, RecordFiles};
+use super::hooks::Profiler;
 use super::outcome::{self, Measured};
 use super::prepare::{self, Prepared};
 use super::records::{self, RecordOutcome, RecordPlan};
@@ -13,7 +14,7 @@ use super::watch::{self, Worker};
 use crate::archive::RunDir;
 use crate::base::{Anchor, Exit, Ns, limits, now};
 use crate::config::{Config, ExportLevel};
-use crate::engine::{self, CoreOutput, CorePlan, Stop};
+use crate::engine::{self, CoreOutput, CorePlan, RequestLimits, Stop};
 use crate::report::{RunInfo, Secrets};
 use crate::stats::{AccumulateOptions, Accumulator, Buffers, Environment, Record, Summary};
 use crate::view::tell;
@@ -90,7 +91,9 @@ fn carry_out<T>(
     let Some(prepared) = prepare::prepare(config, launch, signals, steps)? else {
         return Ok(None);
     };
+    let mut profiler = Profiler::begin(&prepared, signals, steps)?;
     let driven = drive(&prepared, signals, steps, launch.at)?;
+    profiler.iter_mut().for_each(Profiler::end);
     let startup = prepared
         .pace
         .started()
@@ -99,6 +102,7 @@ fn carry_out<T>(
         config: &prepared.config,
         choice: &prepared.choice,
         pace: &prepared.pace,
+        failures: prepared.failures.as_deref(),
         payloads: &prepared.payloads,
         info: &driven.info,
         signals,
@@ -256,8 +260,8 @@ fn core_plans(
             requests: prepared.payloads.clone(),
             pace: prepared.pace.clone(),
             seed: config.seed,
-            request_timeout: config.request_timeout,
-            connect_timeout: config.connect_timeout,
+            limits: request_limits(config),
+            failures: prepared.failures.clone(),
             connections: connections[core],
             cores: count,
             batch: if config.batching { BATCH } else { Ns::ZERO },
@@ -268,6 +272,17 @@ fn core_plans(
         (plan, to_core)
     };
     prepared.cores.iter().enumerate().map(plan).unzip()
+}
+
+/// What may end a request before its answer does.
+fn request_limits(config: &Config) -> RequestLimits {
+    RequestLimits {
+        connect: config.connect_timeout,
+        total: config.request_timeout,
+        first_token: config.first_token_timeout,
+        idle: config.idle_timeout,
+        cancellation: config.cancellation,
+    }
 }
 
 fn accumulate_options(config: &Config, anchor: Anchor) -> AccumulateOptions {

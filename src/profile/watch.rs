@@ -54,24 +54,28 @@ pub fn watch(prepared: &Prepared, workers: &[Worker], signals: &Signals) {
         thread::sleep(TICK);
         let events = rate.per_s(now(), pace.events_count());
         progress.tick(snapshot(pace, events, now()));
-        match signals.count() {
-            0 => {}
-            1 => {
-                pace.stop(Stop::Drain);
-                if drained_since.is_none() {
-                    tell(&format!(
-                        "stopping: up to {:.0} s for the {} requests in flight; once more stops \
-                         at once",
-                        DRAIN.as_secs(),
-                        pace.in_flight()
-                    ));
-                }
-                let since = *drained_since.get_or_insert_with(now);
-                if now().saturating_since(since) > DRAIN {
-                    pace.stop(Stop::Cancel);
-                }
+        let has_failed = prepared.failures.as_ref();
+        let has_failed = has_failed.is_some_and(|failures| failures.is_crossed());
+        let (why, more) = match signals.count() {
+            0 if !has_failed => continue,
+            0 => ("too many requests failed", ""),
+            1 => ("stopping", "; once more stops at once"),
+            _ => {
+                pace.stop(Stop::Cancel);
+                continue;
             }
-            _ => pace.stop(Stop::Cancel),
+        };
+        pace.stop(Stop::Drain);
+        if drained_since.is_none() {
+            tell(&format!(
+                "{why}: up to {:.0} s for the {} requests in flight{more}",
+                DRAIN.as_secs(),
+                pace.in_flight()
+            ));
+        }
+        let since = *drained_since.get_or_insert_with(now);
+        if now().saturating_since(since) > DRAIN {
+            pace.stop(Stop::Cancel);
         }
     }
     progress.finish();

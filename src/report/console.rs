@@ -84,12 +84,17 @@ fn verdict_line(summary: &Summary) -> String {
         Verdict::Degraded => "the client or its machine may show in the numbers",
         Verdict::Invalid => "the numbers are not to be trusted",
     };
-    let failed: u64 = summary.errors.iter().map(|group| group.count).sum();
-    let failed = match failed {
+    let errors: u64 = summary.errors.iter().map(|group| group.count).sum();
+    let cancelled = summary.client.cancelled;
+    let mut failed = match errors.saturating_sub(cancelled) {
         0 => String::new(),
         1 => "; 1 request failed".to_string(),
         count => format!("; {count} requests failed"),
     };
+    if cancelled > 0 {
+        // Writing to a String does not fail, here and below.
+        let _ = write!(failed, "; {cancelled} cancelled as asked");
+    }
     let means = match summary.metrics.is_empty() && summary.errors.is_empty() {
         true => "nothing was measured",
         false => means,
@@ -111,7 +116,6 @@ fn verdict(summary: &Summary, width: usize) -> String {
             (measured, limit) if measured == limit => text(3),
             texts => texts,
         };
-        // Writing to a String does not fail, here and below.
         let _ = writeln!(
             out,
             "  {} {}: {measured} {}, limit {limit}; {}",

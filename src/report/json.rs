@@ -2,6 +2,7 @@
 
 use super::text::{PERCENTILE_KEYS, WEIGHTED_KEYS, wall};
 use super::{RunInfo, course, input_config, support};
+use crate::base::Ns;
 use crate::config::Config;
 use crate::stats::summary::{
     ClientReport, CoreReport, Figure, GpuSummary, MetricResult, Reason, Spread,
@@ -120,6 +121,7 @@ pub fn aiperf(summary: &Summary, config: &Config, run: &RunInfo) -> Value {
     }
     let mut account = client(&summary.client);
     account["percentile_support"] = support::block(&summary.metrics);
+    account["limits"] = limits(config);
     out.insert("client".into(), account);
     let mut value = Value::Object(out);
     run.secrets.mask_value(&mut value);
@@ -276,6 +278,10 @@ fn client(report: &ClientReport) -> Value {
     put("concurrency_asked", json!(report.concurrency_asked));
     put("events_per_read", json!(report.events_per_read));
     put("kernel_stamped_ratio", json!(report.kernel_stamped_ratio));
+    put("cancelled_count", report.cancelled.into());
+    let ended = report.failure_limit;
+    let ended = ended.map(|limit| json!({"by": "failed_request_threshold", "limit": limit}));
+    put("ended_early", json!(ended));
     put("resources_short_count", report.resources_short.into());
     put("records_lost_count", report.records_lost.into());
     put("warmup_in_flight_count", report.warmup_in_flight.into());
@@ -292,6 +298,34 @@ fn client(report: &ClientReport) -> Value {
     put("cores", report.cores.iter().map(core).collect());
     put("notes", json!(report.notes));
     course::add(report, &mut out);
+    Value::Object(out)
+}
+
+/// What may end requests and the run before their time; seconds.
+fn limits(config: &Config) -> Value {
+    let mut out = Map::new();
+    let seconds = |limit: Ns| Some(limit.as_secs());
+    let cancellation = config.cancellation;
+    for (key, value) in [
+        ("request_timeout_s", seconds(config.request_timeout)),
+        ("connect_timeout_s", seconds(config.connect_timeout)),
+        (
+            "first_token_timeout_s",
+            config.first_token_timeout.and_then(seconds),
+        ),
+        ("idle_timeout_s", config.idle_timeout.and_then(seconds)),
+        (
+            "cancellation_rate_percent",
+            cancellation.map(|asked| asked.percent),
+        ),
+        (
+            "cancellation_delay_s",
+            cancellation.and_then(|asked| seconds(asked.delay)),
+        ),
+        ("failed_request_threshold", config.failed_share_max),
+    ] {
+        out.extend(value.map(|value| (key.to_owned(), value.into())));
+    }
     Value::Object(out)
 }
 
@@ -450,6 +484,7 @@ mod tests {
         });
         summary.client.cores.push(CoreReport::default());
         summary.client.open_loop = Some(Default::default());
+        summary.client.failure_limit = Some(0.5);
         summary.client.course.windows = Some(Default::default());
         summary.client.course.slowest = vec![crate::stats::course::Slow {
             index: 0,

@@ -61,10 +61,11 @@ pub(super) fn uuid(id: u128) -> String {
 
 fn metadata(record: &Record, run: &RunInfo) -> Value {
     let wall = |at: Ns| run.anchor.wall(at);
-    let cancelled = record
-        .failure
-        .as_ref()
-        .is_some_and(|failure| failure.code == 499);
+    use FailureKind::{Cancelled, Client};
+    // On purpose or at the end of the run; a server may answer by 499 too.
+    let is_ours = |failure: &Failure| matches!(failure.kind, Cancelled | Client);
+    let cancelled = record.failure.as_deref();
+    let cancelled = cancelled.is_some_and(|failure| failure.code == 499 && is_ours(failure));
     let mut out = Map::new();
     let mut add = |key: &str, value: Value| out.insert(key.into(), value);
     add("session_num", record.session.into());
@@ -121,6 +122,7 @@ fn failure_details(failure: &Failure) -> Value {
         FailureKind::Timeout => "timeout",
         FailureKind::Stream => "stream",
         FailureKind::Client => "client",
+        FailureKind::Cancelled => "cancelled",
     };
     let phase = match failure.stage {
         Stage::Connect => "connect",

@@ -90,6 +90,8 @@ pub struct Totals {
     pub client: Vec<MetricResult>,
     /// Failures by kind, most first.
     pub errors: Vec<ErrorGroup>,
+    /// Of them, requests that were cancelled as asked for.
+    pub cancelled: u64,
     /// Wall time of the first measured start; 0 without a request.
     pub start_wall_ns: u64,
     /// Wall time of the last measured end.
@@ -123,6 +125,8 @@ struct Part {
     chunks_kept: usize,
     valid: u64,
     failed: u64,
+    /// Of the failed: those cancelled as asked for.
+    cancelled: u64,
     first_start: Option<Ns>,
     last_content: Option<Ns>,
     last_done: Ns,
@@ -147,6 +151,7 @@ impl Part {
             chunks_kept: 0,
             valid: 0,
             failed: 0,
+            cancelled: 0,
             first_start: None,
             last_content: None,
             last_done: Ns::ZERO,
@@ -162,6 +167,7 @@ impl Part {
 
     fn fail(&mut self, record: &Record) {
         self.failed += 1;
+        self.cancelled += u64::from(record.is_cancelled());
         if let Some(isl) = record.tokens.input {
             self.error_isl.push(f64::from(isl));
         }
@@ -350,11 +356,13 @@ impl Part {
 
     fn adjusted(&self) -> Vec<MetricResult> {
         let mut results = Vec::new();
+        // What was cancelled on purpose was not slow.
+        let failed = self.failed - self.cancelled;
         for (metric, column) in METRICS.iter().zip(&self.columns) {
-            let Some((tag, header)) = metric.adjusted.filter(|_| self.failed > 0) else {
+            let Some((tag, header)) = metric.adjusted.filter(|_| failed > 0) else {
                 continue;
             };
-            let figure = adjusted(column.count(), self.failed, |rank| column.at(rank));
+            let figure = adjusted(column.count(), failed, |rank| column.at(rank));
             let figure = figure.map(Figure::Adjusted);
             results.extend(figure.map(|f| result(tag, header, metric.unit, f)));
         }
@@ -557,6 +565,7 @@ impl Accumulator {
             metrics,
             client,
             errors,
+            cancelled: part.cancelled,
             window,
             histograms,
             course: self.course.finish(),

@@ -37,6 +37,30 @@ fn failed() -> Record {
     r
 }
 
+fn cancelled() -> Record {
+    let mut r = failed();
+    if let Some(failure) = &mut r.failure {
+        failure.kind = FailureKind::Cancelled;
+    }
+    r
+}
+
+#[test]
+fn a_cancellation_on_purpose_is_an_error_of_aiperf_and_not_slow() {
+    let good = || streamed(0, &[10, 20], 2);
+    let tag = "adj_request_latency";
+    let totals = total(options(true), &[good(), cancelled(), cancelled()]);
+    assert_eq!(totals.cancelled, 2);
+    let count = find(&totals, "error_request_count");
+    assert_eq!(count, Some(Figure::Scalar(2.0)));
+    assert_eq!(find(&totals, tag), None);
+    let totals = total(options(true), &[good(), cancelled(), failed()]);
+    let Some(Figure::Adjusted(adjusted)) = find(&totals, tag) else {
+        panic!("no {tag}");
+    };
+    assert_eq!((adjusted.count, totals.cancelled), (2, 1));
+}
+
 fn options(streaming: bool) -> AccumulateOptions {
     AccumulateOptions {
         streaming,

@@ -24,8 +24,10 @@ pub enum FailureKind {
     Timeout,
     /// A 200 whose stream is cut, empty, of the wrong type, or holds an error.
     Stream,
-    /// Ours: file descriptors, ports, cancelled.
+    /// Ours: file descriptors, ports, cancelled at the end of the run.
     Client,
+    /// Nobody's: cancelled as asked for.
+    Cancelled,
 }
 
 /// The part of a request in which it failed.
@@ -229,6 +231,12 @@ impl Record {
     /// True when it is in the latency figures.
     pub fn is_valid(&self) -> bool {
         self.failure.is_none()
+    }
+
+    /// True when it was cancelled as asked for: no failure, and no figure either.
+    pub fn is_cancelled(&self) -> bool {
+        let kind = self.failure.as_deref().map(|failure| failure.kind);
+        kind == Some(FailureKind::Cancelled)
     }
 
     /// End of the request as the metrics see it: last content.

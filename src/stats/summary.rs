@@ -209,6 +209,10 @@ pub struct ClientReport {
     pub events_per_read: Option<f64>,
     /// Reads with a kernel time, of all reads.
     pub kernel_stamped_ratio: Option<f64>,
+    /// Requests that were cancelled as asked for; AIPerf counts them as errors.
+    pub cancelled: u64,
+    /// The share of failed requests that ended the run by being exceeded, 0..1.
+    pub failure_limit: Option<f64>,
     /// Requests that failed for want of file descriptors or ports of this machine.
     pub resources_short: u64,
     /// Records that could not be handed over; must be 0.

@@ -33,6 +33,11 @@ impl Mock {
 
     /// Events that it has sent so far.
     pub fn events_count(&self) -> u64 {
+        self.stat("events")
+    }
+
+    /// A counter of its own account.
+    pub fn stat(&self, name: &str) -> u64 {
         let mut socket = TcpStream::connect(&self.url).unwrap();
         let request = b"GET /stats HTTP/1.1\r\nHost: m\r\nConnection: close\r\n\r\n";
         socket.write_all(request).unwrap();
@@ -40,7 +45,7 @@ impl Mock {
         socket.read_to_string(&mut answer).unwrap();
         let body = answer.split("\r\n\r\n").nth(1).unwrap();
         let stats: serde_json::Value = serde_json::from_str(body).unwrap();
-        stats["events"].as_u64().unwrap()
+        stats[name].as_u64().unwrap()
     }
 }
 

@@ -10,8 +10,8 @@ use std::time::Duration;
 use tokenring::base::{Ns, now};
 use tokenring::config::Api;
 use tokenring::engine::{
-    self, CoreOutput, CorePlan, GatePlan, Pace, PaceOptions, PhasePlan, Request, Requests, Stop,
-    Target,
+    self, CoreOutput, CorePlan, GatePlan, Pace, PaceOptions, PhasePlan, Request, RequestLimits,
+    Requests, Stop, Target,
 };
 use tokenring::http::{Template, TlsClient};
 use tokenring::stats::Record;
@@ -154,7 +154,7 @@ pub struct Ask {
     pub cores: u16,
     /// Those without a law of their own have `slots`.
     pub phases: Vec<PhasePlan>,
-    pub timeout: Ns,
+    pub limits: RequestLimits,
     pub tls: Option<TlsClient>,
     /// Cancel after so long.
     pub cancel_after: Option<Ns>,
@@ -176,7 +176,13 @@ impl Ask {
                 count: Some(count),
                 ..PhasePlan::default()
             }],
-            timeout: Ns::from_ms(20_000),
+            limits: RequestLimits {
+                connect: Ns::from_ms(5_000),
+                total: Ns::from_ms(20_000),
+                first_token: None,
+                idle: None,
+                cancellation: None,
+            },
             tls: None,
             cancel_after: None,
             hold: None,
@@ -244,8 +250,8 @@ pub fn run(ask: &Ask) -> (Vec<Record>, Vec<CoreOutput>) {
                     requests: Arc::new(Same(ask.hold.clone())),
                     pace: pace.clone(),
                     seed: 1,
-                    request_timeout: ask.timeout,
-                    connect_timeout: Ns::from_ms(5_000),
+                    limits: ask.limits,
+                    failures: None,
                     connections: share(ask.slots),
                     cores: usize::from(ask.cores),
                     batch: Ns(300_000),

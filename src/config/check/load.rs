@@ -36,10 +36,6 @@ impl Draft {
         let needs = "it needs --request-rate with --concurrency";
         let full = self.when_capped.as_deref();
         config.skip_capped = skips("when-capped", "wait", full, capped, needs)?;
-        let limit = self.request_timeout_seconds;
-        config.request_timeout = seconds("request-timeout-seconds", limit, 21_600.0, false)?;
-        let limit = self.connect_timeout_seconds;
-        config.connect_timeout = seconds("connect-timeout-seconds", limit, 30.0, false)?;
         Ok(())
     }
 

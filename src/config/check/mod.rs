@@ -2,11 +2,13 @@
 //! `profile --help`.
 
 mod client;
+mod limits;
 mod load;
 mod output;
 mod pairs;
 mod rate;
 mod requests;
+mod server;
 mod sessions;
 mod target;
 
@@ -92,6 +94,8 @@ impl Draft {
         let mut config = Config::default();
         self.target(&mut config, &mut notes)?;
         self.load(&mut config, &mut notes)?;
+        self.limits(&mut config)?;
+        self.server(&mut config)?;
         self.requests(&mut config, &mut notes)?;
         self.sessions(&mut config)?;
         self.output(&mut config, &mut notes)?;
@@ -245,6 +249,105 @@ mod tests {
                 "--request-timeout-seconds",
             ),
         ]);
+    }
+
+    #[test]
+    fn limits_out_of_range_or_without_what_they_need_are_refused() {
+        let (rate, delay) = (
+            "--request-cancellation-rate",
+            "--request-cancellation-delay",
+        );
+        are_refused([
+            (json!({"request_cancellation_rate": -1.0}), rate),
+            (json!({"request_cancellation_rate": 100.5}), rate),
+            (json!({"request_cancellation_delay": 1.0}), delay),
+            (
+                json!({"request_cancellation_rate": 5.0, "request_cancellation_delay": -1.0}),
+                delay,
+            ),
+            (
+                json!({"first_token_timeout_seconds": 0.0, "streaming": true}),
+                "--first-token-timeout-seconds: 0.0",
+            ),
+            (
+                json!({"first_token_timeout_seconds": 1.0}),
+                "--first-token-timeout-seconds: it needs --streaming",
+            ),
+            (
+                json!({"idle_timeout_seconds": -1.0}),
+                "--idle-timeout-seconds",
+            ),
+            (
+                json!({"failed_request_threshold": 1.1}),
+                "--failed-request-threshold: 1.1 is",
+            ),
+            (
+                json!({"failed_request_threshold": -0.1}),
+                "--failed-request-threshold: -0.1 is",
+            ),
+        ]);
+        let none = json!({"request_cancellation_rate": 0.0});
+        assert_eq!(draft(none).check("").unwrap().config.cancellation, None);
+    }
+
+    #[test]
+    fn what_is_asked_of_the_server_is_asked_for_by_its_switch() {
+        let (start, stop) = ("server-profiler-start-path", "server-profiler-stop-path");
+        let limit = "server-profiler-timeout-seconds";
+        for flag in [
+            "wait-for-model-interval",
+            "wait-for-model-mode",
+            "reset-kv-cache-path",
+            "reset-kv-cache-timeout-seconds",
+            start,
+            stop,
+            limit,
+        ] {
+            let value = match flag.ends_with("seconds") || flag.ends_with("interval") {
+                true => json!(1.0),
+                false if flag.ends_with("mode") => json!("both"),
+                false => json!("/x"),
+            };
+            are_refused([(
+                json!({ flag.replace('-', "_"): value }),
+                &format!("--{flag}: it needs"),
+            )]);
+        }
+        let wait = |mode: &str, interval: f64| {
+            json!({
+                "wait_for_model_timeout": 1.0,
+                "wait_for_model_mode": mode,
+                "wait_for_model_interval": interval,
+            })
+        };
+        let hook = |path: &str, seconds: f64| {
+            json!({
+                "reset_kv_cache": true,
+                "reset_kv_cache_path": path,
+                "reset_kv_cache_timeout_seconds": seconds,
+            })
+        };
+        are_refused([
+            (wait("ready", 1.0), "--wait-for-model-mode: `ready`"),
+            (wait("both", 0.0), "--wait-for-model-interval: 0.0"),
+            (hook("", 1.0), "--reset-kv-cache-path: give"),
+            (hook("http://h/x", 1.0), "--reset-kv-cache-path: give"),
+            (hook("/a b", 1.0), "--reset-kv-cache-path: a path has"),
+            (hook("/a", 0.0), "--reset-kv-cache-timeout-seconds: 0.0"),
+            (
+                json!({
+                    "backend": "vllm", "model": "m",
+                    "wait_for_model_timeout": 1.0, "wait_for_model_mode": "models",
+                }),
+                "--wait-for-model-mode: Triton",
+            ),
+        ]);
+        let config = draft(hook("a", 2.0)).check("").unwrap().config;
+        let reset = config.reset_kv_cache.unwrap();
+        assert_eq!(
+            (reset.path.as_str(), reset.timeout),
+            ("/a", Ns::from_ms(2_000))
+        );
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Where requests go: API, urls, headers.
 
 use super::pairs::{Commas, pairs};
-use super::{ConfigError, filled, no, seconds};
+use super::{ConfigError, filled, no};
 use crate::base::{is_header_name, is_header_value};
 use crate::config::draft::{Draft, Many};
 use crate::config::{Api, Config, Url, hide_target, parse_url};
@@ -33,8 +33,6 @@ impl Draft {
         }
         config.tls_ca = filled("tls-ca", self.tls_ca.as_ref())?.map(Into::into);
         config.tls_insecure = self.tls_insecure.unwrap_or(false);
-        let wait = self.wait_for_model_timeout;
-        config.wait_for_model = seconds("wait-for-model-timeout", wait, 0.0, true)?;
         config.preflight = !self.no_preflight.unwrap_or(false);
         Ok(())
     }

@@ -1,0 +1,34 @@
+//! What a run asks of its servers beside requests.
+
+use crate::base::Ns;
+
+/// What shows that a model is ready.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WaitMode {
+    /// The server lists it.
+    Models,
+    /// It answers a request of the run's kind.
+    Inference,
+    /// The first, then the second.
+    Both,
+}
+
+/// Emptying a server's cache.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ResetCache {
+    /// Path below the origin.
+    pub path: String,
+    /// Limit on each try.
+    pub timeout: Ns,
+}
+
+/// A server's own profiler.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Profiler {
+    /// Path below the origin that starts it.
+    pub start: String,
+    /// Path that stops it.
+    pub stop: String,
+    /// Limit on each try.
+    pub timeout: Ns,
+}
