@@ -355,3 +355,51 @@ fn the_same_seed_makes_the_same_schedule_on_one_core_and_on_two() {
         "{one:?} {two:?}"
     );
 }
+
+#[test]
+fn the_phases_of_a_file_are_each_reported_and_none_leaks() {
+    let mock = mock("10", "2");
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("run.yaml");
+    let phases = "phases:\n\
+        - {name: warmup, concurrency: 2, requests: 4}\n\
+        - {name: low, concurrency: 1, requests: 5}\n\
+        - {name: high, concurrency: 4, requests: 20, drain: true}\n\
+        - {name: open, rate: 50, arrival_pattern: constant, requests: 10}\n";
+    std::fs::write(&file, phases).unwrap();
+    let ran = run(&mock.url, &["--config", file.to_str().unwrap()]);
+    assert_eq!(ran.records.len(), 39);
+    let told = ran.json["client"]["phases"].as_array().unwrap();
+    let count = |phase: &Value| phase["metrics"]["request_count"]["avg"].as_f64().unwrap();
+    let found: Vec<_> = told
+        .iter()
+        .map(|phase| {
+            (
+                phase["name"].as_str().unwrap(),
+                phase["kind"].as_str().unwrap(),
+                count(phase),
+            )
+        })
+        .collect();
+    let expected = [
+        ("warmup", "warmup", 4.0),
+        ("low", "profiling", 5.0),
+        ("high", "profiling", 20.0),
+        ("open", "profiling", 10.0),
+    ];
+    assert_eq!(found, expected);
+    assert_eq!(ran.json["request_count"]["avg"], 35.0);
+    assert!(ran.screen.contains("low "), "{}", ran.screen);
+    // In their order, and the one that drains before the one after it.
+    let of = |name: &str, key: &str| -> Vec<u64> {
+        let is_it = |record: &&Value| record["metadata"]["phase_name"] == name;
+        let time = |record: &Value| record["timeline"][key].as_u64().unwrap();
+        ran.records.iter().filter(is_it).map(time).collect()
+    };
+    let last_of_high = of("high", "done_ns").into_iter().max();
+    assert!(of("open", "due_ns").into_iter().min() >= last_of_high);
+    let is_open = |record: &&Value| record["metadata"]["phase_name"] == "open";
+    let first = ran.records.iter().find(is_open).unwrap();
+    assert_eq!(first["metadata"]["phase_index"], 3);
+    assert_eq!(first["metadata"]["profiling_index"], 2);
+}

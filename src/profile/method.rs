@@ -158,6 +158,7 @@ mod tests {
             anchor: Anchor::at(Ns::ZERO, 0),
             concurrency: None,
             capped: config.load().cap().is_some(),
+            phases: Vec::new(),
         });
         records.into_iter().for_each(|record| sum.push(&record));
         let totals = sum.finish();

@@ -95,7 +95,11 @@ pub fn run_info(config: &Config, dir: Option<&RunDir>, anchor: Anchor) -> RunInf
             .nodename()
             .to_string_lossy()
             .into_owned(),
-        has_warmup: config.warmups().next().is_some(),
+        phases: config
+            .phases
+            .iter()
+            .map(|phase| (phase.name.clone(), phase.measured))
+            .collect(),
         dataset_entries: config.dataset_entries,
         secrets,
     }
@@ -155,6 +159,7 @@ pub fn sum_up(run: &Run<'_>, measured: Measured) -> RunResult {
              kept up"
         ));
     }
+    client.phases = std::mem::take(&mut totals.phases);
     client.course = std::mem::take(&mut totals.course);
     let method = method::lines(run.config, &totals.metrics, &client.course);
     client.notes.extend(method);

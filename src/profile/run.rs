@@ -296,5 +296,6 @@ fn accumulate_options(config: &Config, anchor: Anchor) -> AccumulateOptions {
         anchor,
         concurrency: config.load().slots(),
         capped: config.load().is_capped(),
+        phases: setup::told_apart(config),
     }
 }

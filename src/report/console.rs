@@ -1,6 +1,7 @@
 //! The report on screen: verdict, AIPerf's table, errors, GPUs, method, verdict again.
 
 use super::course;
+use super::phases;
 use super::support;
 use super::text::{grouped, span, stat, wall};
 use crate::base::one_line;
@@ -39,6 +40,7 @@ pub fn report(summary: &Summary, ours: &[MetricResult], width: usize) -> String 
         let title = format!("GPU {} | {}", gpu.index, gpu.name);
         let _ = write!(out, "\n{}", table(&title, &rows, &COLUMNS, width));
     }
+    out.push_str(&phases::table(&summary.client.phases));
     errors(summary, width, &mut out);
     method(summary, &rows, width, &mut out);
     let _ = write!(out, "\n{}\n", verdict_line(summary));

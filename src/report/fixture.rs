@@ -66,7 +66,7 @@ pub(super) fn run() -> RunInfo {
         models: vec!["org/model".into()],
         artifact_dir: "artifacts/x".into(),
         hostname: "localhost".into(),
-        has_warmup: false,
+        phases: vec![("profiling".into(), true)],
         dataset_entries: None,
         secrets: Secrets::default(),
     }

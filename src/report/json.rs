@@ -5,9 +5,9 @@ use super::{RunInfo, course, input_config, support};
 use crate::base::Ns;
 use crate::config::Config;
 use crate::stats::summary::{
-    ClientReport, CoreReport, Figure, GpuSummary, MetricResult, Reason, Spread,
+    ClientReport, CoreReport, Figure, GpuSummary, MetricResult, PhaseResult, Reason, Spread,
 };
-use crate::stats::{Attainment, Environment, SteadyState, Summary};
+use crate::stats::{Attainment, Environment, Phase, SteadyState, Summary};
 use serde_json::{Map, Value, json};
 
 /// Version of the file's schema, AIPerf's own.
@@ -297,8 +297,19 @@ fn client(report: &ClientReport) -> Value {
     put("environment", environment(&report.environment));
     put("cores", report.cores.iter().map(core).collect());
     put("notes", json!(report.notes));
+    if !report.phases.is_empty() {
+        put("phases", report.phases.iter().map(phase).collect());
+    }
     course::add(report, &mut out);
     Value::Object(out)
+}
+
+fn phase(phase: &PhaseResult) -> Value {
+    let kind = match phase.measured {
+        true => Phase::Profiling,
+        false => Phase::Warmup,
+    };
+    json!({"name": phase.name, "kind": kind.name(), "metrics": figures(&phase.metrics)})
 }
 
 /// What may end requests and the run before their time; seconds.

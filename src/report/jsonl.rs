@@ -89,12 +89,15 @@ fn metadata(record: &Record, run: &RunInfo) -> Value {
     add("worker_id", format!("core_{}", record.core).into());
     add("record_processor_id", "records".into());
     add("benchmark_phase", record.phase.name().into());
-    let index = u64::from(run.has_warmup && record.phase == Phase::Profiling);
-    add("phase_index", index.into());
+    add("phase_index", record.part.into());
+    let part = usize::from(record.part);
+    let before = run.phases.iter().take(part);
     if record.phase == Phase::Profiling {
-        add("profiling_index", 0.into());
+        let measured = before.filter(|(_, measured)| *measured).count();
+        add("profiling_index", measured.into());
     }
-    add("phase_name", record.phase.name().into());
+    let name = run.phases.get(part).map(|(name, _)| name.as_str());
+    add("phase_name", name.unwrap_or(record.phase.name()).into());
     add("phase_kind", record.phase.name().into());
     add("was_cancelled", cancelled.into());
     if cancelled {

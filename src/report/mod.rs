@@ -12,6 +12,7 @@ pub mod genai_perf;
 mod input_config;
 pub mod json;
 pub mod jsonl;
+mod phases;
 pub mod self_bench;
 mod split;
 mod support;
@@ -41,8 +42,8 @@ pub struct RunInfo {
     pub artifact_dir: String,
     /// Name of this machine.
     pub hostname: String,
-    /// True when a warm-up phase precedes the measurement.
-    pub has_warmup: bool,
+    /// Names of the phases in their order, with whether each is measured.
+    pub phases: Vec<(String, bool)>,
     /// Distinct prompts; absent means that each request has its own.
     pub dataset_entries: Option<u64>,
     /// What must never be printed.

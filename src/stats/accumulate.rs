@@ -1,14 +1,14 @@
 //! Records in, figures out: exact columns up to a limit, histograms beyond.
 
-use super::arrivals::{ArrivalCv, Arrivals};
+use super::arrivals::Arrivals;
 use super::column::{Column, whole};
-use super::course::{self, Course};
+use super::course;
 use super::distribution::{adjusted, float};
-use super::histogram::Histogram;
 use super::metric::{self, Kind, METRICS, Metric, Need};
 use super::record::{Phase, Record};
-use super::summary::{ErrorGroup, Figure, MetricResult};
+use super::summary::{ErrorGroup, Figure, MetricResult, PhaseResult};
 use super::sweep::{Span, Steps, sweep};
+use super::totals::{Attainment, SteadyState, Totals};
 use crate::base::limits::EXACT_REQUESTS_MAX;
 use crate::base::{Anchor, Ns};
 use rustc_hash::FxHashMap;
@@ -29,6 +29,9 @@ pub struct AccumulateOptions {
     pub concurrency: Option<u32>,
     /// An open loop has a cap: only then a request waits for a slot.
     pub capped: bool,
+    /// Phases to tell apart by their names, with whether each is measured; empty for one
+    /// measurement with its warm-up.
+    pub phases: Vec<(String, bool)>,
 }
 
 impl AccumulateOptions {
@@ -51,65 +54,6 @@ pub enum Value {
     Integer(u64),
     /// Gaps.
     List(Vec<f64>),
-}
-
-/// The closed loop from the first to the last moment with all slots busy.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct SteadyState {
-    /// All slots busy for the first time.
-    pub start: Ns,
-    /// And for the last time.
-    pub end: Ns,
-    /// Valid requests that ended in it, per second.
-    pub request_throughput: f64,
-    /// Output tokens in it, spread evenly over each request's decode time, per second.
-    pub output_token_throughput: Option<f64>,
-    /// Time-weighted requests in flight in it.
-    pub concurrency_held: f64,
-}
-
-/// How one service level was met.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Attainment {
-    /// Tag.
-    pub tag: String,
-    /// Limit.
-    pub limit: f64,
-    /// Of all requests, failed ones included; 0..1.
-    pub met_ratio: f64,
-}
-
-/// All that the records say.
-#[derive(Clone, Debug, PartialEq, Default)]
-pub struct Totals {
-    /// Measured metrics, in AIPerf's order of keys.
-    pub metrics: Vec<MetricResult>,
-    /// Warm-up metrics; empty without warm-up.
-    pub warmup: Vec<MetricResult>,
-    /// Those that AIPerf lacks, for `client`: `<tag>_from_due`, stages of ours.
-    pub client: Vec<MetricResult>,
-    /// Failures by kind, most first.
-    pub errors: Vec<ErrorGroup>,
-    /// Of them, requests that were cancelled as asked for.
-    pub cancelled: u64,
-    /// Wall time of the first measured start; 0 without a request.
-    pub start_wall_ns: u64,
-    /// Wall time of the last measured end.
-    pub end_wall_ns: u64,
-    /// First measured start and last end, monotonic.
-    pub window: Option<(Ns, Ns)>,
-    /// Open loop only.
-    pub arrivals: Option<ArrivalCv>,
-    /// Closed loop only.
-    pub steady: Option<SteadyState>,
-    /// Per service level.
-    pub attainment: Vec<Attainment>,
-    /// Output tokens of good requests per second.
-    pub good_token_throughput: Option<f64>,
-    /// ns histograms by tag, for the interval log.
-    pub histograms: Vec<(&'static str, Histogram)>,
-    /// Windows, waits, slowest requests.
-    pub course: Course,
 }
 
 /// One phase's columns.
@@ -449,6 +393,7 @@ pub struct Accumulator {
     options: AccumulateOptions,
     warmup: Part,
     profiling: Part,
+    phases: Vec<Part>,
     course: course::Gather,
 }
 
@@ -457,6 +402,7 @@ impl Accumulator {
     pub fn new(options: AccumulateOptions) -> Accumulator {
         let limits = options.goodput.len();
         Accumulator {
+            phases: options.phases.iter().map(|_| Part::new(limits)).collect(),
             options,
             warmup: Part::new(limits),
             profiling: Part::new(limits),
@@ -466,6 +412,9 @@ impl Accumulator {
 
     /// Adds a finished request whose `tokens` are set.
     pub fn push(&mut self, record: &Record) {
+        if let Some(phase) = self.phases.get_mut(usize::from(record.part)) {
+            phase.push(record, &self.options);
+        }
         match record.phase {
             Phase::Warmup => self.warmup.push(record, &self.options),
             Phase::Profiling => {
@@ -536,6 +485,7 @@ impl Accumulator {
             });
         let arrivals = part.arrivals.cv();
         let warmup = self.warmup.figures(options).into_iter();
+        let phases = phase_results(options, &mut self.phases);
         let window = part.any_start.map(|start| (start, part.last_done));
         let groups = part
             .errors
@@ -553,6 +503,7 @@ impl Accumulator {
         });
         Totals {
             warmup: warmup.filter(|m| !is_ours(m)).collect(),
+            phases,
             start_wall_ns: window.map_or(0, |w| options.anchor.wall(w.0)),
             end_wall_ns: window.map_or(0, |w| options.anchor.wall(w.1)),
             steady: options.concurrency.and_then(|slots| part.steady(slots)),
@@ -571,6 +522,20 @@ impl Accumulator {
             course: self.course.finish(),
         }
     }
+}
+
+fn phase_results(options: &AccumulateOptions, parts: &mut [Part]) -> Vec<PhaseResult> {
+    let named = options.phases.iter().zip(parts);
+    let result = |((name, measured), part): (&(String, bool), &mut Part)| PhaseResult {
+        name: name.clone(),
+        measured: *measured,
+        metrics: part
+            .figures(options)
+            .into_iter()
+            .filter(|metric| !is_ours(metric))
+            .collect(),
+    };
+    named.map(result).collect()
 }
 
 #[cfg(test)]

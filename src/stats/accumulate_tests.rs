@@ -68,6 +68,7 @@ fn options(streaming: bool) -> AccumulateOptions {
         anchor: Anchor::at(Ns::ZERO, 0),
         concurrency: None,
         capped: false,
+        phases: Vec::new(),
     }
 }
 

@@ -70,6 +70,7 @@ fn values(r: &Record) -> Vec<(&'static Metric, Found)> {
         anchor: Anchor::at(Ns::ZERO, 0),
         concurrency: None,
         capped: false,
+        phases: Vec::new(),
     });
     sum.per_record(r)
 }

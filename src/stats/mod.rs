@@ -18,8 +18,9 @@ pub mod series;
 pub mod stages;
 pub mod summary;
 pub mod sweep;
+mod totals;
 
-pub use accumulate::{AccumulateOptions, Accumulator, Attainment, SteadyState, Totals, Value};
+pub use accumulate::{AccumulateOptions, Accumulator, Value};
 pub use arrivals::ArrivalCv;
 pub use environment::Environment;
 pub use histogram::{Histogram, Interval, IntervalLog};
@@ -31,3 +32,4 @@ pub use recorder::{CoreRecorder, StampErrors};
 pub use series::{Deviation, Series};
 pub use stages::Stages;
 pub use summary::Summary;
+pub use totals::{Attainment, SteadyState, Totals};

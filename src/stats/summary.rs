@@ -85,6 +85,17 @@ pub struct MetricResult {
     pub figure: Figure,
 }
 
+/// One phase of a run that has several.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PhaseResult {
+    /// Its name.
+    pub name: String,
+    /// False for a warm-up, which is in no other figure.
+    pub measured: bool,
+    /// Its metrics, as those of the run.
+    pub metrics: Vec<MetricResult>,
+}
+
 /// Failures of one kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ErrorGroup {
@@ -231,6 +242,8 @@ pub struct ClientReport {
     pub startup_ns: u64,
     /// The machine as the run found it.
     pub environment: Environment,
+    /// Phases that are told apart.
+    pub phases: Vec<PhaseResult>,
     /// What holds for an open loop only.
     pub open_loop: Option<OpenLoop>,
     /// Windows, waits, slowest requests.
