@@ -403,3 +403,189 @@ fn the_phases_of_a_file_are_each_reported_and_none_leaks() {
     assert_eq!(first["metadata"]["phase_index"], 3);
     assert_eq!(first["metadata"]["profiling_index"], 2);
 }
+
+/// Runs a trace of these lines; times are from the first due one, in ms.
+fn replay(mock: &Mock, lines: &str, flags: &[&str]) -> (Ran, Vec<(u64, u64, f64)>) {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("trace.jsonl");
+    std::fs::write(&file, lines).unwrap();
+    let flags = [&["--input-file", file.to_str().unwrap()], flags].concat();
+    let ran = run(&mock.url, &flags);
+    let first = *ran.times("due_ns").iter().min().unwrap();
+    let turn = |record: &Value| {
+        let metadata = &record["metadata"];
+        let due = record["timeline"]["due_ns"].as_u64().unwrap();
+        (
+            metadata["session_num"].as_u64().unwrap(),
+            metadata["turn_index"].as_u64().unwrap(),
+            (due - first) as f64 / 1e6,
+        )
+    };
+    let mut turns: Vec<_> = ran.records.iter().map(turn).collect();
+    turns.sort_by(|a, b| a.partial_cmp(b).unwrap());
+    (ran, turns)
+}
+
+#[test]
+fn a_trace_is_replayed_at_its_times_and_with_its_lengths() {
+    // Field case DT-3: epoch stamps that are equal and go back; a fraction.
+    let mock = mock("5", "4");
+    let line = |ms: &str, isl: u32| {
+        format!("{{\"timestamp\": {ms}, \"input_length\": {isl}, \"output_length\": 3}}\n")
+    };
+    let lines = [
+        line("1787000000000", 11),
+        line("1787000000250", 12),
+        line("1787000000250", 13),
+        line("1787000000100.5", 14),
+    ]
+    .concat();
+    let (ran, turns) = replay(&mock, &lines, &[]);
+    let near = |found: &[(u64, u64, f64)], expected: &[f64]| {
+        assert_eq!(found.len(), expected.len());
+        for (found, expected) in found.iter().zip(expected) {
+            assert!((found.2 - expected).abs() < 0.01, "{found:?} {expected}");
+        }
+    };
+    near(&turns, &[0.0, 100.5, 250.0, 250.0]);
+    let mut lengths: Vec<(u64, f64)> = ran
+        .records
+        .iter()
+        .map(|record| {
+            let isl = record["metrics"]["input_sequence_length"]["value"].as_f64();
+            (
+                record["metadata"]["session_num"].as_u64().unwrap(),
+                isl.unwrap(),
+            )
+        })
+        .collect();
+    lengths.sort_by_key(|pair| pair.0);
+    assert_eq!(lengths, [(0, 11.0), (1, 14.0), (2, 12.0), (3, 13.0)]);
+    assert_eq!(ran.json["output_sequence_length"]["max"], 3.0);
+    assert!(ran.stderr.contains("back in time"), "{}", ran.stderr);
+    let (_, turns) = replay(
+        &mock,
+        &lines,
+        &["--trace-speedup", "2", "--concurrency", "1"],
+    );
+    near(&turns, &[0.0, 50.25, 125.0, 125.0]);
+    let ends = [
+        "--fixed-schedule-start-offset",
+        "100",
+        "--fixed-schedule-end-offset",
+        "249",
+    ];
+    let (_, turns) = replay(&mock, &lines, &ends);
+    near(&turns, &[0.0]);
+    // Another load says when; the rows are taken once.
+    let (ran, turns) = replay(
+        &mock,
+        &lines,
+        &["--no-fixed-schedule", "--concurrency", "2"],
+    );
+    assert_eq!(turns.len(), 4);
+    assert!(most(&ran, "start_ns", "done_ns") <= 2);
+}
+
+#[test]
+fn turns_of_a_trace_follow_their_stamp_or_their_delay_and_never_the_answer_before() {
+    let mock = mock("50", "1");
+    let lines = "\
+        {\"session_id\": \"a\", \"timestamp\": 0, \"text_input\": \"one\"}\n\
+        {\"session_id\": \"b\", \"timestamp\": 20, \"text_input\": \"two\"}\n\
+        {\"session_id\": \"a\", \"timestamp\": 10, \"text_input\": \"three\"}\n\
+        {\"session_id\": \"b\", \"delay\": 30, \"text_input\": \"four\"}\n\
+        {\"session_id\": \"a\", \"timestamp\": 400, \"text_input\": \"five\"}\n";
+    let (ran, turns) = replay(
+        &mock,
+        lines,
+        &["--warmup-concurrency", "1", "--num-warmup-sessions", "1"],
+    );
+    let turns: Vec<_> = turns.iter().filter(|turn| turn.0 > 0).collect();
+    assert_eq!(turns.len(), 5);
+    let of = |session: u64, turn: u64, key: &str| {
+        let is_it = |record: &&Value| {
+            let metadata = &record["metadata"];
+            metadata["session_num"] == session && metadata["turn_index"] == turn
+        };
+        let record = ran.records.iter().find(is_it).unwrap();
+        record["timeline"][key].as_u64().unwrap()
+    };
+    let start = of(1, 0, "due_ns");
+    assert_eq!(of(2, 0, "due_ns"), start + 20_000_000);
+    // Due at 10 ms, and its session's answer took 50.
+    assert_eq!(of(1, 1, "due_ns"), of(1, 0, "done_ns"));
+    assert_eq!(of(2, 1, "due_ns"), of(2, 0, "done_ns") + 30_000_000);
+    assert_eq!(of(1, 2, "due_ns"), start + 400_000_000);
+}
+
+#[test]
+fn a_trace_that_is_none_names_file_and_line_before_anything_is_sent() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("t.jsonl");
+    let row = "{\"input_length\": 4, \"timestamp\": 1}\n";
+    for (lines, flags, told) in [
+        (format!("{row}\n{{\"text\":\n"), &[][..], "t.jsonl:3: "),
+        (
+            [row, "{\"input_length\": 4}\n"].concat(),
+            &[],
+            "t.jsonl:2: ",
+        ),
+        (
+            "{\"input_length\": 4, \"timestamp\": -5}".into(),
+            &[],
+            "t.jsonl:1: timestamp is",
+        ),
+        (
+            "{\"input_length\": 4}".into(),
+            &["--fixed-schedule"],
+            "--fixed-schedule: ",
+        ),
+        (
+            row.into(),
+            &["--fixed-schedule", "--request-rate", "5"],
+            "--fixed-schedule: it contra",
+        ),
+        (row.into(), &["--isl", "7"], "--isl: --input-file has"),
+        (
+            row.into(),
+            &["--trace-speedup", "0"],
+            "--trace-speedup: 0.0 is",
+        ),
+        (
+            row.into(),
+            &["--fixed-schedule-start-offset", "9"],
+            "no request lies between",
+        ),
+        (
+            row.into(),
+            &["--warmup-duration", "1"],
+            "--warmup-duration: a trace",
+        ),
+        (
+            row.into(),
+            &["--custom-dataset-type", "dag_jsonl"],
+            "--custom-dataset-type: `dag",
+        ),
+    ] {
+        std::fs::write(&file, lines).unwrap();
+        let mut command = std::process::Command::new(assert_cmd::cargo::cargo_bin("tokenring"));
+        command.args([
+            "profile",
+            "-m",
+            "m",
+            "-u",
+            "127.0.0.1:9",
+            "--input-file",
+            "t.jsonl",
+        ]);
+        let output = command
+            .args(flags)
+            .current_dir(dir.path())
+            .output()
+            .unwrap();
+        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(2), "{told}: {stderr}");
+        assert!(stderr.contains(told), "{told}: {stderr}");
+    }
+}

@@ -46,6 +46,7 @@ use Kind::{Integer, Many, Number, Switch, Text};
 
 const TARGET: &str = "Target";
 const LOAD: &str = "Load";
+const TRACE: &str = "Trace";
 const SESSIONS: &str = "Sessions";
 const WARMUP: &str = "Warm-up";
 const LIMITS: &str = "Limits";
@@ -222,6 +223,21 @@ const FLAGS: &[Flag] = &[
     flag(INPUT, None, &["num-dataset-entries",
         "num-prompts"], Integer, "Different prompts, reused in order [default: a new one for each \
         request]"),
+    flag(TRACE, None, &["input-file"], Text("FILE"),
+        "JSON lines: a request each, with input_length or text_input, output_length, timestamp in \
+        ms, session_id, delay, hash_ids (Mooncake's rows), or text"),
+    flag(TRACE, None, &["custom-dataset-type"], Text("TYPE"),
+        "mooncake_trace or single_turn [default: mooncake_trace]"),
+    flag(TRACE, None, &["fixed-schedule"], Switch, "Send each request at its time \
+        [default: where the file has times and no rate is given]"),
+    flag(TRACE, None, &["fixed-schedule-auto-offset"], Switch, "The first time is the start"),
+    flag(TRACE, None, &["fixed-schedule-start-offset"], Number("MS"),
+        "Leave out what is before, and start there"),
+    flag(TRACE, None, &["fixed-schedule-end-offset"], Number("MS"), "Leave out what is after"),
+    flag(TRACE, None, &["trace-speedup", "synthesis-speedup-ratio",
+        "replay-speedup"], Number("FACTOR"), "So many times as fast [default: 1]"),
+    flag(TRACE, None, &["trace-jitter"], Switch,
+        "Spread requests of one time over the time to the next"),
     flag(INPUT, None, &["tokenizer"], Text("PATH"),
         "Folder or file with tokenizer.json, or builtin (o200k) [default: the model's own where \
         it is on this machine, else builtin]"),

@@ -50,46 +50,44 @@ const LATER: &str = "\
     batch-size-image batch-size-text batch-size-video bo-constraint-mode burst-phase-starts \
     cache-bust checkpoint-dir concurrency-max concurrency-min concurrency-steps \
     confidence-level connection-reuse-strategy convergence-metric convergence-mode \
-    convergence-stat convergence-threshold custom-dataset-type dataset-filter \
-    dataset-sampling-strategy degradation-metric-tag degradation-stat degradation-threshold \
-    download-video-content e2e-sla-ms enable-checkpointing error-rate-sla export-http-trace \
-    export-outputs-json fixed-schedule fixed-schedule-auto-offset fixed-schedule-end-offset \
-    fixed-schedule-start-offset force-min-tokens gen-ai-provider hf-subset hf-weka-dataset \
-    ignore-trace-delays image-batch-size image-format image-height-mean image-height-stddev \
-    image-source image-source-sampling image-width-mean image-width-stddev input-file \
-    inter-turn-delay-cap-seconds isl-block-size isl-max isl-min isl-osl-pairs isl-steps \
-    itl-sla-ms max-context-length max-idle-gap-cap-seconds measurement-interval \
-    mlflow-artifact-glob mlflow-experiment mlflow-parent-run-id mlflow-run-name mlflow-tag \
-    mlflow-tracking-uri model-selection-strategy network-latency-automatic \
-    network-latency-mean network-latency-ping-interval no-fixed-schedule no-sweep-table \
-    num-prefix-prompts num-profile-runs omit-kv-hints open-loop-replay open-loop-strict \
-    optuna-acquisition optuna-sampler optuna-terminator osl-max osl-min osl-steps \
-    otel-resource-attributes otel-url parameter-sweep-cooldown-seconds parameter-sweep-mode \
-    parameter-sweep-same-seed per-chunk-usage plot-required prefix-prompt-length \
-    prefix-prompt-pool-size profile-run-cooldown-seconds \
-    profile-run-disable-warmup-after-first prompt-batch-size prompt-corpus \
-    prompt-input-tokens-block-size prompt-prefix-length prompt-prefix-pool-size \
-    public-dataset random-corpus-style random-range-ratio rankings-passages-mean \
-    rankings-passages-prompt-token-mean rankings-passages-prompt-token-stddev \
-    rankings-passages-stddev rankings-query-prompt-token-mean \
-    rankings-query-prompt-token-stddev replay-speedup request-content-type scenario \
-    search-direction search-initial-points search-max-iterations search-metric \
-    search-percentile-pooling search-planner search-random-seed search-recipe search-sla \
-    search-sla-tier search-space search-stat search-style seq-dist sequence-distribution \
-    server-metrics server-metrics-formats server-metrics-url server-metrics-urls \
-    set-consistent-seed shared-system-prompt-length show-trace-timing slice-duration \
-    slo-attainment-fraction stability-percentage stats-interval stream sweep-list \
-    sweep-range sweep-type sweep-variant synthesis-max-isl synthesis-max-osl \
-    synthesis-output-len-multiplier synthesis-prefix-len-multiplier \
+    convergence-stat convergence-threshold dataset-filter dataset-sampling-strategy \
+    degradation-metric-tag degradation-stat degradation-threshold download-video-content \
+    e2e-sla-ms enable-checkpointing error-rate-sla export-http-trace export-outputs-json \
+    force-min-tokens gen-ai-provider hf-subset hf-weka-dataset ignore-trace-delays \
+    image-batch-size image-format image-height-mean image-height-stddev image-source \
+    image-source-sampling image-width-mean image-width-stddev inter-turn-delay-cap-seconds \
+    isl-block-size isl-max isl-min isl-osl-pairs isl-steps itl-sla-ms max-context-length \
+    max-idle-gap-cap-seconds measurement-interval mlflow-artifact-glob mlflow-experiment \
+    mlflow-parent-run-id mlflow-run-name mlflow-tag mlflow-tracking-uri \
+    model-selection-strategy network-latency-automatic network-latency-mean \
+    network-latency-ping-interval no-sweep-table num-prefix-prompts num-profile-runs \
+    omit-kv-hints open-loop-replay open-loop-strict optuna-acquisition optuna-sampler \
+    optuna-terminator osl-max osl-min osl-steps otel-resource-attributes otel-url \
+    parameter-sweep-cooldown-seconds parameter-sweep-mode parameter-sweep-same-seed \
+    per-chunk-usage plot-required prefix-prompt-length prefix-prompt-pool-size \
+    profile-run-cooldown-seconds profile-run-disable-warmup-after-first prompt-batch-size \
+    prompt-corpus prompt-input-tokens-block-size prompt-prefix-length \
+    prompt-prefix-pool-size public-dataset random-corpus-style random-range-ratio \
+    rankings-passages-mean rankings-passages-prompt-token-mean \
+    rankings-passages-prompt-token-stddev rankings-passages-stddev \
+    rankings-query-prompt-token-mean rankings-query-prompt-token-stddev \
+    request-content-type scenario search-direction search-initial-points \
+    search-max-iterations search-metric search-percentile-pooling search-planner \
+    search-random-seed search-recipe search-sla search-sla-tier search-space search-stat \
+    search-style seq-dist sequence-distribution server-metrics server-metrics-formats \
+    server-metrics-url server-metrics-urls set-consistent-seed shared-system-prompt-length \
+    show-trace-timing slice-duration slo-attainment-fraction stability-percentage \
+    stats-interval stream sweep-list sweep-range sweep-type sweep-variant synthesis-max-isl \
+    synthesis-max-osl synthesis-output-len-multiplier synthesis-prefix-len-multiplier \
     synthesis-prefix-root-multiplier synthesis-prompt-len-multiplier \
-    synthesis-speedup-ratio synthetic-input-tokens-block-size system-idle-gap-cap-seconds \
-    system-prompt system-prompt-file tokenizer-revision tpot-sla-ms \
-    trace-idle-gap-cap-seconds trace-session-sample-ratio trajectory-start-max-ratio \
-    trajectory-start-min-ratio ttft-sla-ms unsafe-override url-strategy use-think-time-only \
-    user-context-prompt-length uuid-and-strip variant vary-seed-per-trial video-audio-codec \
-    video-audio-depth video-audio-num-channels video-audio-sample-rate video-batch-size \
-    video-codec video-duration video-format video-fps video-height video-synth-type \
-    video-width wandb-entity wandb-project wandb-run-name wandb-tag";
+    synthetic-input-tokens-block-size system-idle-gap-cap-seconds system-prompt \
+    system-prompt-file tokenizer-revision tpot-sla-ms trace-idle-gap-cap-seconds \
+    trace-session-sample-ratio trajectory-start-max-ratio trajectory-start-min-ratio \
+    ttft-sla-ms unsafe-override url-strategy use-think-time-only user-context-prompt-length \
+    uuid-and-strip variant vary-seed-per-trial video-audio-codec video-audio-depth \
+    video-audio-num-channels video-audio-sample-rate video-batch-size video-codec \
+    video-duration video-format video-fps video-height video-synth-type video-width \
+    wandb-entity wandb-project wandb-run-name wandb-tag";
 
 /// Without a counterpart here, with what to do instead.
 const NEVER: &[(&str, &str)] = &[

@@ -2,6 +2,7 @@
 
 use super::Lengths;
 use crate::base::Ns;
+use std::path::PathBuf;
 
 /// How something comes up over time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -205,4 +206,25 @@ pub struct SessionSpec {
     pub think_ms: Lengths,
     /// Factor of that time.
     pub think_ratio: f64,
+}
+
+/// A trace file to replay.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TraceSpec {
+    /// Where it is.
+    pub path: PathBuf,
+    /// `--concurrency` is given: it caps the replay.
+    pub capped: bool,
+    /// At its own times; absent means where it has some and no other load is given.
+    pub scheduled: Option<bool>,
+    /// The first request is due at once.
+    pub auto_offset: bool,
+    /// From this stamp on,
+    pub start: Option<Ns>,
+    /// up to this one.
+    pub end: Option<Ns>,
+    /// So many times as fast.
+    pub speedup: f64,
+    /// Requests of one stamp are spread up to the next.
+    pub jitter: bool,
 }

@@ -12,7 +12,7 @@ mod url;
 pub use check::{Checked, ConfigError};
 pub use draft::{Draft, PhaseDraft};
 pub use file::read;
-pub use load::{Level, Load, Pattern, PhaseSpec, Ramp, RampKind, Rate, SessionSpec};
+pub use load::{Level, Load, Pattern, PhaseSpec, Ramp, RampKind, Rate, SessionSpec, TraceSpec};
 pub use secrets::{hide_args, hide_header, hide_members, hide_target, secrets_of_file};
 pub use server::{Profiler, ResetCache, WaitMode};
 pub use url::parse_url;
@@ -202,6 +202,8 @@ pub struct Config {
     pub tokenizer: TokenizerSpec,
     /// Whose counts.
     pub token_count: TokenCount,
+    /// `--input-file`.
+    pub trace: Option<TraceSpec>,
     /// Turns of sessions; absent where each request stands alone.
     pub session: Option<SessionSpec>,
     /// `--session-header`: carries the session's id.
@@ -281,6 +283,12 @@ impl Config {
         measured.unwrap_or(&self.phases[0])
     }
 
+    /// The same, to be changed.
+    pub fn main_mut(&mut self) -> &mut PhaseSpec {
+        let measured = self.phases.iter().position(|phase| phase.measured);
+        &mut self.phases[measured.unwrap_or(0)]
+    }
+
     /// Its load.
     pub fn load(&self) -> &Load {
         &self.main().load
@@ -323,6 +331,7 @@ impl Default for Config {
             api_key: None,
             tokenizer: TokenizerSpec::ModelOrBuiltin,
             token_count: TokenCount::Auto,
+            trace: None,
             session: None,
             session_header: None,
             dataset_entries: None,

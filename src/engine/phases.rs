@@ -1,5 +1,6 @@
 //! The counters of each phase, and what they say of a run.
 
+use super::claim::PhasePlan;
 use super::pace::Pace;
 use crate::base::Ns;
 use crate::schedule::Arrivals;
@@ -203,6 +204,22 @@ impl Pace {
     /// All requests of the run; `None` when one of its phases is not ended by their number.
     pub fn total(&self) -> Option<u64> {
         self.phases().iter().map(|phase| phase.count).sum()
+    }
+
+    /// True when each phase that ends by a number has reached it, and all of it is over.
+    pub fn is_complete(&self) -> bool {
+        let told = |(part, plan): (usize, &PhasePlan)| {
+            let state = &self.states()[part];
+            plan.duration.is_some()
+                || plan
+                    .count
+                    .is_some_and(|count| self.claimed_in(part) >= count)
+                || plan
+                    .sessions
+                    .is_some_and(|all| state.sessions_ended() >= all)
+        };
+        let is_over = self.ended_count() >= self.claimed_count();
+        is_over && self.phases().iter().enumerate().all(told)
     }
 
     /// The plan: warm-up requests, measured requests if they are counted.

@@ -17,6 +17,7 @@ mod preflight;
 mod prepare;
 mod probe;
 mod records;
+mod replay;
 mod run;
 mod setup;
 mod signals;

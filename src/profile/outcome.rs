@@ -182,8 +182,7 @@ pub fn sum_up(run: &Run<'_>, measured: Measured) -> RunResult {
         attainment: totals.attainment,
         good_token_throughput: totals.good_token_throughput,
     };
-    let is_over = |total| run.pace.ended_count() >= total;
-    let complete = run.pace.total().is_none_or(is_over);
+    let complete = run.pace.is_complete();
     let summary = Summary {
         metrics: totals.metrics,
         warmup: totals.warmup,

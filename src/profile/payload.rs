@@ -1,11 +1,12 @@
 //! Request bodies: built before the clock starts, or by a bounded builder ahead of need.
 
+use super::replay::{Replay, ReplayTurn};
 use crate::base::{Ns, Rng, limits, rng::Stream};
 use crate::config::{Config, Lengths, SessionSpec};
 use crate::endpoint::{self, BodySpec};
 use crate::engine::{Request, Requests, Talk, Turn};
 use crate::runtime;
-use crate::workload::{Prompt, PromptSource, draw};
+use crate::workload::{Prompt, PromptSource, TraceInput, draw};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 
@@ -18,6 +19,11 @@ const BUILD_AHEAD: u64 = 20_000;
 /// Of a ring, those that are there before the start; of sessions there are fewer, of more prompts.
 const FIRST_LAP: u64 = 2_048;
 const FIRST_SESSIONS: u64 = 128;
+/// Tokens of a block that a trace's hash id stands for, as Mooncake has them.
+const BLOCK_TOKENS: u32 = 512;
+/// Keys of prompts that must be no other's.
+const BLOCK_SALT: u64 = 1 << 62;
+const WARMUP_SALT: u64 = 1 << 61;
 /// More than the turns of any session: each has a prompt of its own.
 const TURNS_STRIDE: u64 = 10_007;
 
@@ -26,20 +32,30 @@ pub struct Builder {
     config: Arc<Config>,
     model: String,
     prompts: PromptSource,
+    replay: Option<Arc<Replay>>,
 }
 
 impl Builder {
     /// A builder for a run.
-    pub fn new(config: Arc<Config>, model: String, prompts: PromptSource) -> Builder {
+    pub fn new(
+        config: Arc<Config>,
+        model: String,
+        prompts: PromptSource,
+        replay: Option<Arc<Replay>>,
+    ) -> Builder {
         Builder {
             config,
             model,
             prompts,
+            replay,
         }
     }
 
     /// The first request of session `number` of the run.
     pub fn build(&self, number: u64) -> Request {
+        if let Some(replay) = &self.replay {
+            return self.replay(replay, number);
+        }
         let entries = self.config.dataset_entries;
         let entry = entries.map_or(number, |entries| number % entries.max(1));
         match &self.config.session {
@@ -62,28 +78,41 @@ impl Builder {
     fn talk(&self, session: &SessionSpec, entry: u64) -> Request {
         let seed = self.config.seed;
         let turns = draw(session.turns, seed, Stream::Session, entry);
-        let mut head = Vec::new();
         let turn = |number: u32| {
             let key = entry.wrapping_mul(TURNS_STRIDE) + u64::from(number);
             let (prompt, output_tokens) = self.ask(key);
-            // Only `messages` of the extra inputs takes them away, and is refused.
-            let parts = endpoint::chat_parts(&self.spec(&prompt.text, output_tokens));
-            let [front, message, tail] = parts.unwrap_or_default();
-            head = front;
             let think_ms = match number {
                 0 => 0.0,
                 _ => think(session, seed, key),
             };
+            (
+                prompt,
+                output_tokens,
+                Ns::from_secs_f64(think_ms / 1e3),
+                None,
+            )
+        };
+        self.say((0..turns).map(turn))
+    }
+
+    /// A session of these turns: prompt, length, time to think, time at the earliest.
+    fn say(&self, turns: impl Iterator<Item = (Prompt, Option<u32>, Ns, Option<Ns>)>) -> Request {
+        let mut head = Vec::new();
+        let turn = |(prompt, output_tokens, think, at): (Prompt, Option<u32>, Ns, Option<Ns>)| {
+            // Only `messages` of the extra inputs takes them away, and is refused.
+            let parts = endpoint::chat_parts(&self.spec(&prompt.text, output_tokens));
+            let [front, message, tail] = parts.unwrap_or_default();
+            head = front;
             Turn {
                 message: message.into(),
                 tail: tail.into(),
                 tokens: prompt.tokens,
                 output_tokens,
-                think: Ns::from_secs_f64(think_ms / 1e3),
-                at: None,
+                think,
+                at,
             }
         };
-        let turns: Vec<Turn> = (0..turns).map(turn).collect();
+        let turns: Vec<Turn> = turns.map(turn).collect();
         let head = head.into();
         let talk = Talk { head, turns };
         Request {
@@ -92,6 +121,76 @@ impl Builder {
             output_tokens: talk.turns[0].output_tokens,
             talk: Some(Arc::new(talk)),
         }
+    }
+
+    /// A session of a trace. A warm-up takes them from the front, too, with other words.
+    fn replay(&self, replay: &Replay, number: u64) -> Request {
+        let warmups = self.config.warmups();
+        let warmup: u64 = warmups
+            .filter_map(|phase| phase.sessions.or(phase.requests))
+            .sum();
+        let (number, salt) = match number.checked_sub(warmup) {
+            Some(number) => (number, 0),
+            None => (number, WARMUP_SALT),
+        };
+        let all = replay.sessions.len() as u64;
+        let turns = &replay.sessions[usize::try_from(number % all).unwrap_or(0)];
+        let asked = |turn: &ReplayTurn| {
+            let osl = self.config.osl;
+            let drawn =
+                || osl.map(|osl| draw(osl, self.config.seed, Stream::OutputLength, turn.entry));
+            (
+                self.replay_prompt(turn, salt),
+                turn.output_tokens.or_else(drawn),
+            )
+        };
+        match turns.as_slice() {
+            [turn] => {
+                let (prompt, output_tokens) = asked(turn);
+                let spec = self.spec(&prompt.text, output_tokens);
+                Request {
+                    body: endpoint::body(self.config.api, &spec).into(),
+                    input_tokens: prompt.tokens,
+                    output_tokens,
+                    talk: None,
+                }
+            }
+            turns => self.say(turns.iter().map(|turn| {
+                let (prompt, output_tokens) = asked(turn);
+                (prompt, output_tokens, turn.delay, turn.at)
+            })),
+        }
+    }
+
+    /// The prompt of a trace's entry: blocks of equal ids are equal.
+    fn replay_prompt(&self, turn: &ReplayTurn, salt: u64) -> Prompt {
+        let tokens = match &turn.input {
+            TraceInput::Text(text) => {
+                return Prompt {
+                    tokens: self.prompts.count(text),
+                    text: text.clone(),
+                };
+            }
+            TraceInput::Tokens(tokens) => *tokens,
+        };
+        if turn.hash_ids.is_empty() {
+            return self.prompts.prompt(turn.entry ^ salt, tokens);
+        }
+        let mut left = tokens;
+        let mut parts = Vec::new();
+        for id in &turn.hash_ids {
+            let length = left.min(BLOCK_TOKENS);
+            if length > 0 {
+                parts.push(self.prompts.prompt(id ^ salt ^ BLOCK_SALT, length).text);
+            }
+            left -= length;
+        }
+        if left > 0 {
+            parts.push(self.prompts.prompt(turn.entry ^ salt, left).text);
+        }
+        let text = parts.join(" ");
+        let tokens = self.prompts.count(&text);
+        Prompt { text, tokens }
     }
 
     /// Prompt and length of an entry.
@@ -157,7 +256,7 @@ impl Payloads {
         // Entries that are used again and again are built once.
         let entries = builder.config.dataset_entries.map(|entries| entries.max(1));
         // How many sessions the requests make is not known.
-        let total = total.filter(|_| builder.config.session.is_none());
+        let total = total.filter(|_| builder.config.session.is_none() && builder.replay.is_none());
         match total.into_iter().chain(entries).min() {
             Some(total) if fits(total) => Payloads::Arena(build_all(&builder, total)),
             _ => Payloads::Ring(RingState::start(builder, size, workers.to_vec())),
@@ -312,7 +411,7 @@ mod tests {
         });
         let tokenizer = Arc::new(tokenizer);
         let prompts = || PromptSource::new(tokenizer.clone(), config.seed);
-        let build = || Builder::new(config.clone(), "m".into(), prompts());
+        let build = || Builder::new(config.clone(), "m".into(), prompts(), None);
         for total in [None, Some(2), Some(1_000_000)] {
             let payloads = Payloads::new(build(), total, &[]);
             assert!(matches!(payloads, Payloads::Arena(_)), "{total:?}");

@@ -4,6 +4,7 @@
 use super::demo::Demo;
 use super::early::Early;
 use super::payload::Payloads;
+use super::replay::Replay;
 use super::signals::Signals;
 use super::steps::Steps;
 use super::{Launch, ends, files, hooks, outcome, plan_text, preflight, setup};
@@ -95,12 +96,19 @@ fn prepare_all(
     launch: &Launch,
     steps: &Steps,
 ) -> Result<Option<Prepared>, Early> {
+    let replay = match Replay::load(&mut config).map_err(Early::usage)? {
+        Some((replay, notes)) => {
+            notes.iter().for_each(|note| tell(&format!("note: {note}")));
+            Some(Arc::new(replay))
+        }
+        None => None,
+    };
     setup::check_limits(&config).map_err(Early::usage)?;
     let (cores, placement) = setup::cores(&config).map_err(Early::usage)?;
     let is_alone = config.export_level > ExportLevel::Nothing;
     tell_placement(&placement, is_alone);
     steps.begin("working out the schedule");
-    let options = setup::pace(&config, cores.len()).map_err(Early::usage)?;
+    let options = setup::pace(&config, replay.as_deref(), cores.len()).map_err(Early::usage)?;
     if !config.dry_run && is_alone {
         RunDir::check(&outcome::artifact_path(&config), &files::names(&config))
             .map_err(|error| Early::usage(error.to_string()))?;
@@ -123,7 +131,7 @@ fn prepare_all(
     let bodies = total.map_or("the first requests".into(), |n| format!("{n} requests"));
     steps.begin(format!("preparing {bodies}"));
     let tokenizer = Arc::new(tokenizer);
-    let payloads = setup::payloads(&config, &model, &tokenizer, &options, &cores);
+    let payloads = setup::payloads(&config, &model, &tokenizer, replay, &options, &cores);
     steps.end();
     if config.dry_run {
         let text = plan_text::describe(&config, &server.targets[0], &payloads.get(0), &cores);

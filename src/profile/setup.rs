@@ -1,6 +1,7 @@
 //! From a checked configuration to what the cores need: targets, tokenizer, bodies, pace.
 
 use super::payload::{Builder, Payloads};
+use super::replay::Replay;
 use crate::base::{Ns, limits};
 use crate::config::{Api, Config, Cores, Level, Load, Pattern, PhaseSpec, Url};
 use crate::endpoint;
@@ -157,12 +158,14 @@ pub fn cores(config: &Config) -> Result<(Vec<usize>, String), String> {
 }
 
 /// The pace: each phase with its law and its gates.
-pub fn pace(config: &Config, cores: usize) -> Result<PaceOptions, String> {
+pub fn pace(config: &Config, replay: Option<&Replay>, cores: usize) -> Result<PaceOptions, String> {
+    let times = replay.and_then(|replay| replay.times.clone());
     let phases: Result<Vec<PhasePlan>, String> = config
         .phases
         .iter()
         .map(|spec| {
-            let phase = phase(config, spec);
+            let times = times.clone().filter(|_| spec.load.scheduled);
+            let phase = phase(config, spec, times);
             check_schedule(config, spec, &phase).map(|()| phase)
         })
         .collect();
@@ -176,8 +179,8 @@ pub fn pace(config: &Config, cores: usize) -> Result<PaceOptions, String> {
     })
 }
 
-fn phase(config: &Config, spec: &PhaseSpec) -> PhasePlan {
-    let law = law(config, spec);
+fn phase(config: &Config, spec: &PhaseSpec, times: Option<Arc<[Ns]>>) -> PhasePlan {
+    let law = times.map(Law::Times).or_else(|| law(config, spec));
     let gate = |level: Level| GatePlan {
         most: level.most,
         openings: level
@@ -256,6 +259,7 @@ fn check_schedule(config: &Config, spec: &PhaseSpec, phase: &PhasePlan) -> Resul
     };
     let first = Arrivals::new(law.clone(), 0, config.phases[0] != *spec).due(0);
     let flag = match spec.load.rate.as_ref() {
+        None => "--input-file".to_string(),
         Some(rate) if !rate.series.is_empty() => "--request-rate-series".to_string(),
         rate => format!("--request-rate {:?}", rate.map_or(0.0, |rate| rate.per_s)),
     };
@@ -318,11 +322,12 @@ pub fn payloads(
     config: &Arc<Config>,
     model: &str,
     tokenizer: &Arc<Tokenizer>,
+    replay: Option<Arc<Replay>>,
     pace: &PaceOptions,
     workers: &[usize],
 ) -> Payloads {
     let prompts = PromptSource::new(tokenizer.clone(), config.seed);
-    let builder = Builder::new(config.clone(), model.to_string(), prompts);
+    let builder = Builder::new(config.clone(), model.to_string(), prompts, replay);
     Payloads::new(builder, total(pace), workers)
 }
 
@@ -389,7 +394,7 @@ mod tests {
                 phases: vec![spec],
                 ..Config::default()
             };
-            pace(&config, 1).map(|options| options.phases.len())
+            pace(&config, None, 1).map(|options| options.phases.len())
         };
         assert_eq!(check(Pattern::Constant, 1e-300, Some(10)), Ok(1));
         for (rate, duration) in [(1e-300, None), (1e-3, Some(1))] {

@@ -85,6 +85,11 @@ impl PromptSource {
         self.fit(text, tokens, &mut rng)
     }
 
+    /// Tokens of a text, without special ones.
+    pub fn count(&self, text: &str) -> u32 {
+        u32::try_from(self.tokenizer.count(text)).unwrap_or(u32::MAX)
+    }
+
     /// Words that are those of no other entry before all of them have been used together.
     fn opening(&self, index: u64, count: usize) -> String {
         let words = self.openings.get_or_init(|| self.find_openings());

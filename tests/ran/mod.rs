@@ -8,10 +8,12 @@ use std::process::{Command, Output, Stdio};
 
 /// A profile of short prompts on one core, ready to start.
 pub fn command(url: &str, dir: &Path, flags: &[&str]) -> Command {
+    let given = |flag: &str| flags.contains(&flag);
+    let unless = |flag, pair: [&'static str; 2]| pair.into_iter().filter(move |_| !given(flag));
     let mut command = Command::new(cargo_bin("tokenring"));
     command
         .args(["profile", "-m", "m", "-u", url, "--streaming"])
-        .args(["--isl", "8", "--tokenizer", "builtin"])
+        .args(["--tokenizer", "builtin"])
         .args(["--no-gpu-telemetry", "--allow-invalid", "--ui", "none"])
         .arg("--artifact-dir")
         .arg(dir)

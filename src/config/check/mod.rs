@@ -11,6 +11,7 @@ mod requests;
 mod server;
 mod sessions;
 mod target;
+mod trace;
 
 use super::{Api, Config, Cores, Draft};
 use crate::base::Ns;
@@ -98,6 +99,7 @@ impl Draft {
         self.server(&mut config)?;
         self.requests(&mut config, &mut notes)?;
         self.sessions(&mut config)?;
+        self.trace(&mut config)?;
         self.output(&mut config, &mut notes)?;
         self.client(&mut config)?;
         contradictions(&config)?;
