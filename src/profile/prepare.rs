@@ -96,13 +96,7 @@ fn prepare_all(
     launch: &Launch,
     steps: &Steps,
 ) -> Result<Option<Prepared>, Early> {
-    let replay = match Replay::load(&mut config).map_err(Early::usage)? {
-        Some((replay, notes)) => {
-            notes.iter().for_each(|note| tell(&format!("note: {note}")));
-            Some(Arc::new(replay))
-        }
-        None => None,
-    };
+    let replay = load_replay(&mut config)?;
     setup::check_limits(&config).map_err(Early::usage)?;
     let (cores, placement) = setup::cores(&config).map_err(Early::usage)?;
     let is_alone = config.export_level > ExportLevel::Nothing;
@@ -171,6 +165,17 @@ fn start_sampler(config: &Config, steps: &Steps) -> Result<gpu::Sampler, String>
     }
     steps.begin("looking for GPUs");
     gpu::Sampler::start(Ns::from_ms(100))
+}
+
+/// The trace of a run that has one, and what is to be said of it.
+fn load_replay(config: &mut Config) -> Result<Option<Arc<Replay>>, Early> {
+    let Some((replay, notes)) = Replay::load(config).map_err(Early::usage)? else {
+        return Ok(None);
+    };
+    for note in notes {
+        tell(&format!("note: {note}"));
+    }
+    Ok(Some(Arc::new(replay)))
 }
 
 /// Says where the workers are; one run of many leaves it to its caller to say that once.
