@@ -5,10 +5,12 @@
 
 mod curve;
 mod ramp;
+mod trace;
 mod users;
 
 pub use curve::Curve;
 pub use ramp::{Ramp, RampKind};
+pub use trace::{TraceSchedule, TraceTimes, TraceTimesError, trace_times};
 pub use users::{FirstUser, Users};
 
 use crate::base::{Ns, Rng, rng::Stream};

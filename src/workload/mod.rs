@@ -6,8 +6,10 @@ mod corpus;
 mod lengths;
 mod prompt;
 mod tokenizer;
+mod trace;
 
 pub use corpus::unpack_corpus;
 pub use lengths::draw;
 pub use prompt::{Prompt, PromptSource};
 pub use tokenizer::{Tokenizer, TokenizerChoice, TokenizerError};
+pub use trace::{TraceEntry, TraceError, TraceInput, read_trace};
