@@ -58,7 +58,7 @@ const LATER: &str = "\
     ignore-trace-delays image-batch-size image-format image-height-mean image-height-stddev \
     image-source image-source-sampling image-width-mean image-width-stddev input-file \
     inter-turn-delay-cap-seconds isl-block-size isl-max isl-min isl-osl-pairs isl-steps \
-    itl-sla-ms max-context-length max-idle-gap-cap-seconds measurement-interval \
+    itl-sla-ms max-context-length max-idle-gap-cap-seconds \
     mlflow-artifact-glob mlflow-experiment mlflow-parent-run-id mlflow-run-name mlflow-tag \
     mlflow-tracking-uri model-selection-strategy network-latency-automatic \
     network-latency-mean network-latency-ping-interval no-fixed-schedule no-sweep-table \
@@ -78,7 +78,7 @@ const LATER: &str = "\
     search-sla-tier search-space search-stat search-style seq-dist sequence-distribution \
     server-metrics server-metrics-formats server-metrics-url server-metrics-urls \
     set-consistent-seed shared-system-prompt-length show-trace-timing slice-duration \
-    slo-attainment-fraction stability-percentage stats-interval stream sweep-list \
+    slo-attainment-fraction stats-interval stream sweep-list \
     sweep-range sweep-type sweep-variant synthesis-max-isl synthesis-max-osl \
     synthesis-output-len-multiplier synthesis-prefix-len-multiplier \
     synthesis-prefix-root-multiplier synthesis-prompt-len-multiplier \
@@ -153,8 +153,6 @@ pub fn subcommand(name: &str) -> Option<String> {
 /// The line for the first argument of `profile` that is known and not served.
 pub fn flag(args: &[&str]) -> Option<String> {
     let short = |text: &str| match text.get(..2) {
-        Some("-p") => Some("measurement-interval"),
-        Some("-s") => Some("stability-percentage"),
         Some("-b") => Some("batch-size"),
         _ => None,
     };
@@ -346,7 +344,7 @@ mod tests {
             (&["--artifact-directory", "x"], "--artifact-dir"),
             (&["--tokenizer-verbosity", "1"], "leave it out"),
             (&["--isl", "5", "--", "--async"], "perf_analyzer"),
-            (&["-p10000"], "measurement-interval"),
+            (&["-b10"], "batch-size"),
         ] {
             let line = flag(args).unwrap_or_default();
             assert!(

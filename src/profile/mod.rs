@@ -21,6 +21,7 @@ mod run;
 mod setup;
 mod signals;
 mod steps;
+mod stops;
 mod verdict;
 mod watch;
 
