@@ -9,8 +9,10 @@ use serde_json::{Value, json};
 use tokenring::config::Api;
 use tokenring::endpoint::{EventReader, Part, read_body, read_by_value, read_event, unescape};
 use tokenring::http::codec::{CodecError, Piece, ResponseDecoder};
+use tokenring::schedule::{TraceTimes, trace_times};
 use tokenring::sse::{self, Decoder, Event};
 use tokenring::stats::Usage;
+use tokenring::workload::read_trace;
 
 /// The same cases in every run.
 fn config() -> Config {
@@ -337,12 +339,37 @@ proptest! {
     }
 
     #[test]
+    fn a_trace_s_line_ends_change_nothing_and_its_faults_show_nothing(
+        stamps in prop::collection::vec(0u64..5_000, 1..20),
+        bad in "[a-z{}\\[\\]\",:0-9. -]{0,40}",
+        at in any::<prop::sample::Index>(),
+    ) {
+        let row = |ms: &u64| format!("{{\"text\":\"SECRET\",\"timestamp\":{}.5}}", ms % 50);
+        let mut lines: Vec<String> = stamps.iter().map(row).collect();
+        let entries = read_trace("f", lines.join("\n").as_bytes()).unwrap();
+        let stamps: Vec<_> = entries.iter().map(|entry| entry.at).collect();
+        let times = TraceTimes { jitter: Some(1), ..TraceTimes::default() };
+        let schedule = trace_times(&stamps, times).unwrap();
+        prop_assert_eq!(schedule.due.len(), lines.len());
+        prop_assert!(schedule.due.is_sorted_by_key(|(_, at)| *at));
+        lines.insert(at.index(lines.len()), format!("SECRET{bad}"));
+        for all in [&lines[1..], &lines[..]] {
+            let read = read_trace("f", all.join("\n").as_bytes());
+            prop_assert_eq!(&read_trace("f", all.join("\r\n").as_bytes()), &read);
+            if let Err(error) = read {
+                prop_assert!(!error.to_string().contains("SECRET"), "{}", error);
+            }
+        }
+    }
+
+    #[test]
     fn random_bytes_never_panic(
         bytes in prop::collection::vec(any::<u8>(), 0..300),
         lines in WORDS,
     ) {
         let head = &b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"[..];
         for input in [&bytes[..], lines.as_bytes()] {
+            let _ = read_trace("f", input);
             let _ = read([input]);
             let _ = read([head, input]);
             let mut decoder = Decoder::new();

@@ -165,6 +165,12 @@ const FLAGS: &[Flag] = &[
         "With --warmup-drain: wait this long at most [default: no limit]"),
     flag(LOAD, None, &["random-seed"], Integer,
         "Seed of lengths, prompts and arrivals [default: random, and recorded]"),
+    flag(LOAD, Some('p'), &["measurement-interval"], Integer,
+        "Measure in windows of so many ms until the last three agree, ten windows at the most"),
+    flag(LOAD, Some('s'), &["stability-percentage"], Number("PERCENT"),
+        "How far apart throughput and mean latency of those three may be [default: 10]"),
+    flag(LOAD, None, &["stop-when-oversaturated"], Switch,
+        "End the run once the server does not keep up with the rate"),
     flag(LIMITS, None, &["request-timeout-seconds"], Number("SECONDS"),
         "Limit on a whole request, from its start to its end [default: 21600]"),
     flag(LIMITS, None, &["connect-timeout-seconds"], Number("SECONDS"),
@@ -285,8 +291,8 @@ const AFTER_HELP: &str = "\
 A switch is taken back by --no- before its name, as in --no-streaming. The later of two words wins,
 and both win over --config.
 
-Exit codes: 0 good, 2 bad usage, 3 nobody answers, 5 INVALID (--allow-invalid makes it 0), 6 partial
-results, 130 and 143 stopped by a signal, 1 anything else.
+Exit codes: 0 good, 2 bad usage, 3 nobody answers, 4 not stable, 5 INVALID (--allow-invalid makes it
+0), 6 partial results, 130 and 143 stopped by a signal, 1 anything else.
 
 Examples:
   tokenring profile --demo --streaming --concurrency 16

@@ -57,26 +57,25 @@ const LATER: &str = "\
     image-batch-size image-format image-height-mean image-height-stddev image-source \
     image-source-sampling image-width-mean image-width-stddev inter-turn-delay-cap-seconds \
     isl-block-size isl-max isl-min isl-osl-pairs isl-steps itl-sla-ms max-context-length \
-    max-idle-gap-cap-seconds measurement-interval mlflow-artifact-glob mlflow-experiment \
-    mlflow-parent-run-id mlflow-run-name mlflow-tag mlflow-tracking-uri \
-    model-selection-strategy network-latency-automatic network-latency-mean \
-    network-latency-ping-interval no-sweep-table num-prefix-prompts num-profile-runs \
-    omit-kv-hints open-loop-replay open-loop-strict optuna-acquisition optuna-sampler \
-    optuna-terminator osl-max osl-min osl-steps otel-resource-attributes otel-url \
-    parameter-sweep-cooldown-seconds parameter-sweep-mode parameter-sweep-same-seed \
-    per-chunk-usage plot-required prefix-prompt-length prefix-prompt-pool-size \
-    profile-run-cooldown-seconds profile-run-disable-warmup-after-first prompt-batch-size \
-    prompt-corpus prompt-input-tokens-block-size prompt-prefix-length \
-    prompt-prefix-pool-size public-dataset random-corpus-style random-range-ratio \
-    rankings-passages-mean rankings-passages-prompt-token-mean \
-    rankings-passages-prompt-token-stddev rankings-passages-stddev \
-    rankings-query-prompt-token-mean rankings-query-prompt-token-stddev \
-    request-content-type scenario search-direction search-initial-points \
-    search-max-iterations search-metric search-percentile-pooling search-planner \
-    search-random-seed search-recipe search-sla search-sla-tier search-space search-stat \
-    search-style seq-dist sequence-distribution server-metrics server-metrics-formats \
-    server-metrics-url server-metrics-urls set-consistent-seed shared-system-prompt-length \
-    show-trace-timing slice-duration slo-attainment-fraction stability-percentage \
+    max-idle-gap-cap-seconds mlflow-artifact-glob mlflow-experiment mlflow-parent-run-id \
+    mlflow-run-name mlflow-tag mlflow-tracking-uri model-selection-strategy \
+    network-latency-automatic network-latency-mean network-latency-ping-interval \
+    no-sweep-table num-prefix-prompts num-profile-runs omit-kv-hints open-loop-replay \
+    open-loop-strict optuna-acquisition optuna-sampler optuna-terminator osl-max osl-min \
+    osl-steps otel-resource-attributes otel-url parameter-sweep-cooldown-seconds \
+    parameter-sweep-mode parameter-sweep-same-seed per-chunk-usage plot-required \
+    prefix-prompt-length prefix-prompt-pool-size profile-run-cooldown-seconds \
+    profile-run-disable-warmup-after-first prompt-batch-size prompt-corpus \
+    prompt-input-tokens-block-size prompt-prefix-length prompt-prefix-pool-size \
+    public-dataset random-corpus-style random-range-ratio rankings-passages-mean \
+    rankings-passages-prompt-token-mean rankings-passages-prompt-token-stddev \
+    rankings-passages-stddev rankings-query-prompt-token-mean \
+    rankings-query-prompt-token-stddev request-content-type scenario search-direction \
+    search-initial-points search-max-iterations search-metric search-percentile-pooling \
+    search-planner search-random-seed search-recipe search-sla search-sla-tier search-space \
+    search-stat search-style seq-dist sequence-distribution server-metrics \
+    server-metrics-formats server-metrics-url server-metrics-urls set-consistent-seed \
+    shared-system-prompt-length show-trace-timing slice-duration slo-attainment-fraction \
     stats-interval stream sweep-list sweep-range sweep-type sweep-variant synthesis-max-isl \
     synthesis-max-osl synthesis-output-len-multiplier synthesis-prefix-len-multiplier \
     synthesis-prefix-root-multiplier synthesis-prompt-len-multiplier \
@@ -151,8 +150,6 @@ pub fn subcommand(name: &str) -> Option<String> {
 /// The line for the first argument of `profile` that is known and not served.
 pub fn flag(args: &[&str]) -> Option<String> {
     let short = |text: &str| match text.get(..2) {
-        Some("-p") => Some("measurement-interval"),
-        Some("-s") => Some("stability-percentage"),
         Some("-b") => Some("batch-size"),
         _ => None,
     };
@@ -344,7 +341,7 @@ mod tests {
             (&["--artifact-directory", "x"], "--artifact-dir"),
             (&["--tokenizer-verbosity", "1"], "leave it out"),
             (&["--isl", "5", "--", "--async"], "perf_analyzer"),
-            (&["-p10000"], "measurement-interval"),
+            (&["-b10"], "batch-size"),
         ] {
             let line = flag(args).unwrap_or_default();
             assert!(

@@ -34,6 +34,15 @@ pub enum Api {
     TritonVllm,
 }
 
+/// `--measurement-interval`: the run ends when its last three windows agree.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct StableWindows {
+    /// Of a window, more than zero.
+    pub length: Ns,
+    /// Largest over smallest, less one, that still agrees.
+    pub tolerance: f64,
+}
+
 /// Mean and standard deviation of a token length.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Lengths {
@@ -184,6 +193,10 @@ pub struct Config {
     pub skip_late: bool,
     /// True when no end was given, and the number of requests is `max(10, 2 x concurrency)`.
     pub request_count_defaulted: bool,
+    /// Stop sending when windows agree; the duration is ten of them at the most.
+    pub stable_windows: Option<StableWindows>,
+    /// Stop sending once an open loop is over-saturated.
+    pub stop_oversaturated: bool,
     /// Input length.
     pub isl: Lengths,
     /// Output length; absent means the server decides.
@@ -319,6 +332,8 @@ impl Default for Config {
             skip_capped: false,
             skip_late: false,
             request_count_defaulted: false,
+            stable_windows: None,
+            stop_oversaturated: false,
             isl: Lengths {
                 mean: 550.0,
                 stddev: 0.0,

@@ -97,6 +97,8 @@ pub(super) struct Core {
     pub(super) batch_since: Ns,
     /// Events that the pace knows of.
     pub(super) events_told: u64,
+    /// First tokens that it knows of, and the sum of their times.
+    pub(super) first_tokens_told: (u64, u64),
     pub(super) waiting: VecDeque<Vec<Record>>,
     pub(super) records_lost: u64,
     pub(super) serial: u64,
@@ -186,6 +188,7 @@ impl Core {
             batch: Vec::with_capacity(BATCH_RECORDS),
             batch_since: now(),
             events_told: 0,
+            first_tokens_told: (0, 0),
             waiting: VecDeque::new(),
             records_lost: 0,
             serial: 0,

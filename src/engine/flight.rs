@@ -137,6 +137,14 @@ impl Flight {
         self.in_read
     }
 
+    /// From due to the first content, when that came with the last read.
+    pub fn first_token(&self) -> Option<Ns> {
+        let count = self.in_read.content;
+        let first = self.record.first_content?;
+        let is_new = count > 0 && count == self.record.events_count;
+        is_new.then(|| first.saturating_since(self.record.due))
+    }
+
     /// True when the body bytes of the last read ended where a content event did.
     pub fn ends_with_content(&self) -> bool {
         self.in_read.ends_with_content && self.sse.is_at_event_end()

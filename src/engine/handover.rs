@@ -36,6 +36,10 @@ impl Core {
         }
         let record = std::mem::take(&mut flight.record);
         let failed = record.failure.is_some() && !record.is_cancelled();
+        // Of a stream it was noted when it came.
+        let first = record.first_content.filter(|_| !record.streamed);
+        let first = first.map(|first| first.saturating_since(record.due));
+        self.recorder.first_token(first);
         let pace = &self.plan.pace;
         pace.ended(at, record.part, record.url, failed);
         if let Some(failures) = &self.plan.failures
@@ -116,6 +120,11 @@ impl Core {
             let events = self.recorder.events;
             self.plan.pace.add_events(events - self.events_told);
             self.events_told = events;
+            let first = (self.recorder.first_tokens, self.recorder.first_tokens_ns);
+            let (count, ns) = self.first_tokens_told;
+            let pace = &self.plan.pace;
+            pace.add_first_tokens(first.0 - count, Ns(first.1 - ns));
+            self.first_tokens_told = first;
             self.batch_since = at;
         }
         if !self.batch.is_empty() && (all || old) {

@@ -324,8 +324,8 @@ impl Core {
         flight.record.reads_count += u32::from(flight.record.received_bytes > before);
         let is_prefilled = flight.is_prefilled();
         let in_read = flight.in_read();
-        let lag = chunk.seen.saturating_since(chunk.at).0;
-        let lag = Some(lag).filter(|_| chunk.stamped);
+        self.recorder.first_token(flight.first_token());
+        let lag = Some(chunk.seen.saturating_since(chunk.at).0).filter(|_| chunk.stamped);
         self.recorder.read(lag, u64::from(in_read.events));
         let read = ReadEnd {
             in_read,

@@ -21,6 +21,7 @@ mod place;
 mod plan;
 mod session;
 mod slots;
+mod told;
 
 pub use claim::{Claim, PaceOptions, PhasePlan, Stop, Ticket, Want};
 pub use core::run;

@@ -55,7 +55,10 @@ pub struct Pace {
     in_flight: AtomicU32,
     turns_ready: AtomicU32,
     events: AtomicU64,
+    pub(super) first_tokens: AtomicU64,
+    pub(super) first_tokens_ns: AtomicU64,
     stop: AtomicU8,
+    pub(super) stopped_at: AtomicU64,
 }
 
 impl Pace {
@@ -77,7 +80,10 @@ impl Pace {
             in_flight: AtomicU32::new(0),
             turns_ready: AtomicU32::new(0),
             events: AtomicU64::new(0),
+            first_tokens: AtomicU64::new(0),
+            first_tokens_ns: AtomicU64::new(0),
             stop: AtomicU8::new(0),
+            stopped_at: AtomicU64::new(0),
         }
     }
 
@@ -146,6 +152,10 @@ impl Pace {
 
     /// Asks every core to stop; never weakens an earlier stop.
     pub fn stop(&self, stop: Stop) {
+        // Only the first one may set it; that another was first is no error.
+        let _ = self
+            .stopped_at
+            .compare_exchange(0, now().0, Ordering::AcqRel, Ordering::Acquire);
         self.stop.fetch_max(stop as u8, Ordering::AcqRel);
     }
 
@@ -190,7 +200,7 @@ impl Pace {
     }
 
     /// Requests of a phase whose turn has come.
-    pub(super) fn claimed_in(&self, part: usize) -> u64 {
+    pub fn claimed_in(&self, part: usize) -> u64 {
         self.count_in(part, PhaseState::first, |place| place.index)
     }
 
@@ -277,13 +287,15 @@ impl Pace {
 
     /// True when a phase sends nothing more.
     fn is_over(&self, seat: Seat, at: Ns) -> bool {
-        let plan = &self.options.phases[seat.part];
-        let state = &self.states[seat.part];
-        let is_sent = plan.count.is_some_and(|count| seat.number >= count);
-        let is_told = plan
-            .sessions
-            .is_some_and(|sessions| state.sessions_ended() >= sessions);
-        is_sent || is_told || self.send_until(seat.part).is_some_and(|end| at >= end)
+        self.has_no_more(seat.part, seat.number)
+            || self.send_until(seat.part).is_some_and(|end| at >= end)
+    }
+
+    /// True when a phase has sent all that it has; `number` of its requests had their turn.
+    pub(super) fn has_no_more(&self, part: usize, number: u64) -> bool {
+        let plan = &self.options.phases[part];
+        let is_told = |sessions| self.states[part].sessions_ended() >= sessions;
+        plan.count.is_some_and(|count| number >= count) || plan.sessions.is_some_and(is_told)
     }
 
     /// Opens the phase after one that is over, once it may begin.

@@ -3,7 +3,6 @@
 use super::claim::PhasePlan;
 use super::pace::Pace;
 use crate::base::Ns;
-use crate::schedule::Arrivals;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// Measured requests of the schedule that were not sent.
@@ -269,15 +268,16 @@ impl Pace {
         self.measured().map(|(_, state)| get(&state.failed)).sum()
     }
 
-    /// Measured requests that were due within their phase's duration and never had their turn.
-    /// Cost: a pass over the schedule.
+    /// Measured requests that were due before their phase's sending ended, by the time or by a
+    /// stop, and never had their turn. Cost: a pass over the schedule.
     pub fn unsent_count(&self) -> u64 {
         let unsent = |(part, state): (usize, &PhaseState)| -> Option<u64> {
-            let law = self.phases()[part].law.as_ref()?;
-            let (start, end) = (state.start()?, self.send_until(part)?);
+            let mut arrivals = self.arrivals(part)?;
+            let stopped = self.stopped_at().into_iter();
+            let end = stopped.chain(self.send_until(part)).min()?;
+            let start = state.start()?;
             let claimed = self.claimed_in(part);
             let most = self.phases()[part].count.unwrap_or(u64::MAX);
-            let mut arrivals = Arrivals::new(law.clone(), state.first()?, part > 0);
             let due = |index| arrivals.due(index).is_some_and(|due| start + due < end);
             Some(
                 (claimed..most)

@@ -2,8 +2,9 @@
 //! for. Those that every run has, and the slowest requests, are the console's own.
 
 use crate::config::{Api, Config};
-use crate::stats::course::Course;
-use crate::stats::summary::{Figure, MetricResult};
+use crate::stats::course::Window;
+use crate::stats::stability::Stability;
+use crate::stats::summary::{ClientReport, Figure, MetricResult};
 
 /// A warm-up has at least so many requests, and at least so much of the run.
 const WARMUP_REQUESTS_MIN: f64 = 10.0;
@@ -15,11 +16,15 @@ const STABLE_RATIO_MAX: f64 = 1.10;
 const GROWTH_MAX: f64 = 0.05;
 
 /// The lines that apply, each a sentence.
-pub fn lines(config: &Config, metrics: &[MetricResult], course: &Course) -> Vec<String> {
+pub fn lines(config: &Config, metrics: &[MetricResult], client: &ClientReport) -> Vec<String> {
+    let stable = match &client.stability {
+        Some(windows) => Some(stability(windows)),
+        None => instability(client),
+    };
     let all = [
         warmup(config, metrics),
-        instability(course),
-        overload(config, course),
+        stable,
+        overload(config, client),
         missed_lengths(config, metrics),
     ];
     all.into_iter().flatten().collect()
@@ -46,21 +51,48 @@ fn warmup(config: &Config, metrics: &[MetricResult]) -> Option<String> {
     })
 }
 
-fn instability(course: &Course) -> Option<String> {
-    let (drift, windows) = (course.drift?, course.windows?);
-    let last = &windows[windows.len() - 3..];
+/// Throughputs and mean latencies of windows, as words.
+fn values(windows: &[Window]) -> (String, String) {
     let join = |values: Vec<f64>| {
         let shown: Vec<String> = values.iter().map(|value| format!("{value:.1}")).collect();
         shown.join(", ")
     };
-    let throughputs = join(last.iter().map(|w| w.throughput_per_s).collect());
-    let latencies = join(last.iter().filter_map(|w| w.latency_ms).collect());
+    let throughputs = join(windows.iter().map(|w| w.throughput_per_s).collect());
+    let latencies = join(windows.iter().filter_map(|w| w.latency_ms).collect());
+    let latencies = format!("latency {latencies} ms on average");
+    (format!("{throughputs} requests/s"), latencies)
+}
+
+/// What the windows of `--measurement-interval` came to.
+pub fn stability(found: &Stability) -> String {
+    let (count, length) = (found.windows.len(), found.length.as_secs());
+    let percent = 100.0 * found.tolerance;
+    let Some(first) = count.checked_sub(3) else {
+        return format!(
+            "not stable: the run ended after {count} whole windows of {length} s, and three are \
+             compared"
+        );
+    };
+    let (throughputs, latencies) = values(&found.windows[first..]);
+    let (says, agree) = match found.is_stable {
+        true => ("stable", "agree"),
+        false => ("not stable", "do not agree"),
+    };
+    format!(
+        "{says}: the last three of {count} windows of {length} s {agree} within {percent:.0} %: \
+         {throughputs}; {latencies}"
+    )
+}
+
+fn instability(client: &ClientReport) -> Option<String> {
+    let (drift, windows) = (client.course.drift?, client.course.windows?);
+    let (throughputs, latencies) = values(&windows[windows.len() - 3..]);
     let mut found = Vec::new();
     if drift.throughput_ratio > STABLE_RATIO_MAX {
-        found.push(format!("{throughputs} requests/s"));
+        found.push(throughputs);
     }
     if drift.latency_ratio > STABLE_RATIO_MAX {
-        found.push(format!("latency {latencies} ms on average"));
+        found.push(latencies);
     }
     (!found.is_empty()).then(|| {
         format!(
@@ -71,21 +103,46 @@ fn instability(course: &Course) -> Option<String> {
     })
 }
 
-/// What is due and not done yet grows with the time from due to done: see [`Course::growth`].
-fn overload(config: &Config, course: &Course) -> Option<String> {
+/// What is due and not done yet grows with the time from due to done, see
+/// [`crate::stats::course::Course::growth`], or the run was found to be over-saturated while it
+/// went on, see [`crate::stats::saturation`].
+fn overload(config: &Config, client: &ClientReport) -> Option<String> {
     let rate_per_s = config.load().rate_per_s().filter(|rate| rate.is_finite())?;
-    let growth = course.growth.filter(|&growth| growth > GROWTH_MAX)?;
-    let taken = rate_per_s / (1.0 + growth);
-    let under = match config.load().cap() {
-        Some(cap) => format!(" with {cap} in flight"),
-        None => String::new(),
-    };
-    Some(format!(
-        "open loop above capacity: the backlog grew through the run, each second of it by {:.0} ms \
-         from due to done: of {rate_per_s} requests/s about {taken:.1} were served{under}; latency \
-         tells how long the run was, not how fast the server is",
-        growth * 1e3
-    ))
+    let growth = client.course.growth.filter(|&growth| growth > GROWTH_MAX);
+    let growth = growth.map(|growth| {
+        let taken = rate_per_s / (1.0 + growth);
+        let under = match config.load().cap() {
+            Some(cap) => format!(" with {cap} in flight"),
+            None => String::new(),
+        };
+        format!(
+            "the backlog grew through the run, each second of it by {:.0} ms from due to done: of \
+             {rate_per_s} requests/s about {taken:.1} were served{under}",
+            growth * 1e3
+        )
+    });
+    let saturation = client.open_loop.and_then(|open| open.saturation);
+    let saturation = saturation.map(|found| {
+        format!(
+            "over-saturated: in {:.0} s {:.1} requests/s came and {:.1} were done, those not done \
+             rose from {} to {}, the time to the first token from {:.0} to {:.0} ms",
+            found.window.as_secs(),
+            found.arrived_per_s,
+            found.done_per_s,
+            found.in_flight_first,
+            found.in_flight_last,
+            found.ttft_early.as_ms(),
+            found.ttft_late.as_ms(),
+        )
+    });
+    let found: Vec<String> = growth.into_iter().chain(saturation).collect();
+    (!found.is_empty()).then(|| {
+        format!(
+            "open loop above capacity: {}; latency tells how long the run was, not how fast the \
+             server is",
+            found.join("; ")
+        )
+    })
 }
 
 /// How many answers missed the asked length, and what fixes it on this endpoint.
@@ -110,6 +167,9 @@ mod tests {
     use super::*;
     use crate::base::{Anchor, Ns};
     use crate::config::Draft;
+    use crate::stats::course::Drift;
+    use crate::stats::saturation::Saturation;
+    use crate::stats::summary::OpenLoop;
     use crate::stats::{AccumulateOptions, Accumulator, Record};
 
     fn config(draft: Draft) -> Config {
@@ -162,7 +222,11 @@ mod tests {
         });
         records.into_iter().for_each(|record| sum.push(&record));
         let totals = sum.finish();
-        lines(config, &totals.metrics, &totals.course)
+        let client = ClientReport {
+            course: totals.course,
+            ..ClientReport::default()
+        };
+        lines(config, &totals.metrics, &client)
     }
 
     /// Begins of the lines, in order.
@@ -239,6 +303,70 @@ mod tests {
         // A closed loop has no backlog.
         let lines = begins(&closed(1_000), queue());
         assert!(!lines.iter().any(|line| line.starts_with("open loop")));
+    }
+
+    #[test]
+    fn an_over_saturated_run_is_said_where_the_backlog_is() {
+        let found = Saturation {
+            window: Ns::from_ms(15_000),
+            arrived_per_s: 20.0,
+            done_per_s: 9.96,
+            in_flight_first: 50,
+            in_flight_last: 200,
+            ttft_early: Ns::from_ms(4_000),
+            ttft_late: Ns::from_ms(8_000),
+            ..Saturation::default()
+        };
+        let mut client = ClientReport {
+            open_loop: Some(OpenLoop {
+                saturation: Some(found),
+                ..OpenLoop::default()
+            }),
+            ..ClientReport::default()
+        };
+        let said = "open loop above capacity: over-saturated: in 15 s 20.0 requests/s came and \
+                    10.0 were done, those not done rose from 50 to 200, the time to the first \
+                    token from 4000 to 8000 ms; latency tells how long the run was, not how fast \
+                    the server is";
+        assert_eq!(lines(&open(20.0, None), &[], &client), [said]);
+        client.course.growth = Some(1.0);
+        let both = lines(&open(20.0, None), &[], &client);
+        assert_eq!(both.len(), 1);
+        assert!(both[0].contains("about 10.0 were served; over-saturated: in 15 s"));
+    }
+
+    #[test]
+    fn windows_say_whether_they_agree_and_take_the_place_of_the_quarters() {
+        let window = |throughput_per_s| Window {
+            ended: 1,
+            throughput_per_s,
+            latency_ms: Some(50.0),
+        };
+        let said = |rates: &[f64], is_stable| {
+            let found = Stability {
+                length: Ns::from_ms(500),
+                tolerance: 0.1,
+                windows: rates.iter().map(|&rate| window(rate)).collect(),
+                is_stable,
+            };
+            let mut client = ClientReport {
+                stability: Some(found),
+                ..ClientReport::default()
+            };
+            client.course.windows = Some([window(1.0); 4]);
+            client.course.drift = Some(Drift {
+                throughput_ratio: 9.0,
+                latency_ratio: 9.0,
+            });
+            lines(&closed(20), &[], &client).concat()
+        };
+        assert_eq!(
+            said(&[1.0, 20.0, 21.0, 20.5], true),
+            "stable: the last three of 4 windows of 0.5 s agree within 10 %: 20.0, 21.0, 20.5 \
+             requests/s; latency 50.0, 50.0, 50.0 ms on average"
+        );
+        assert!(said(&[1.0, 2.0, 3.0], false).starts_with("not stable: the last three of 3"));
+        assert!(said(&[1.0], false).starts_with("not stable: the run ended after 1 whole"));
     }
 
     #[test]

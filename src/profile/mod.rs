@@ -22,6 +22,7 @@ mod run;
 mod setup;
 mod signals;
 mod steps;
+mod stops;
 mod verdict;
 mod watch;
 

@@ -6,8 +6,9 @@ use super::headroom::headroom;
 use super::method;
 use super::payload::Payloads;
 use super::plan_text;
-use super::records::RecordOutcome;
+use super::records::{RecordOutcome, uncounted_note};
 use super::signals::Signals;
+use super::stops::{self, Backlog};
 use super::verdict::{self, Scale};
 use crate::archive::{self, RunDir};
 use crate::base::{Anchor, Exit, Ns, limits};
@@ -17,6 +18,7 @@ use crate::gpu::Sampler;
 use crate::report::json::ClientExtras;
 use crate::report::{self, RunInfo, Secrets};
 use crate::stats::energy::energy;
+use crate::stats::stability::Stability;
 use crate::stats::summary::{
     ClientReport, ErrorGroup, Figure, GpuSummary, MetricResult, OpenLoop, StampSpreads, Verdict,
 };
@@ -41,6 +43,8 @@ pub struct Measured {
     pub sampler: Result<Sampler, String>,
     /// From launch to the first request.
     pub startup: Option<Ns>,
+    /// Of the open loops.
+    pub backlog: Backlog,
 }
 
 /// A run that is over.
@@ -112,9 +116,12 @@ pub fn conclude(run: &Run<'_>, measured: Measured) -> Exit {
     if let Some(text) = report::course::behind(&result.summary.client) {
         tell(&format!("warning: {text}"));
     }
-    let (verdict, ended_early) = (result.summary.client.verdict, result.ended_early);
+    let unstable = result.summary.client.stability.as_ref();
+    if let Some(windows) = unstable.filter(|windows| windows.is_used_up()) {
+        tell(&format!("warning: {}", method::stability(windows)));
+    }
+    let exit = exit(run, &result);
     let faults = publish(run, result);
-    let exit = exit(run, verdict, ended_early);
     faults.into_iter().fold(exit, |exit, (worse, fault)| {
         tell(&format!("error: {}", run.info.secrets.shown(&fault)));
         exit.worse(worse)
@@ -127,8 +134,8 @@ pub struct RunResult {
     pub summary: Summary,
     extras: ClientExtras,
     histograms: Vec<u8>,
-    /// What a signal, or too many failures, have left undone.
-    interrupted: Option<String>,
+    /// What a signal or a stop has left undone.
+    cut_short: Option<String>,
     /// True when a worker did not see the end.
     ended_early: bool,
     files: RecordFiles,
@@ -142,29 +149,30 @@ pub fn sum_up(run: &Run<'_>, measured: Measured) -> RunResult {
         environment,
         sampler,
         startup,
+        backlog,
     } = measured;
     let RecordOutcome {
         mut totals,
         files,
         cpu_ns,
         uncounted,
+        stability,
     } = records;
     let ended_early = outputs.iter().any(|output| output.fault.is_some());
     let mut client = client_report(run, outputs, &totals, environment);
     client.record_thread_cpu_ns = cpu_ns;
     client.startup_ns = startup.unwrap_or(Ns::ZERO).0;
-    if uncounted > 0 {
-        client.notes.push(format!(
-            "{uncounted} answers were counted by the server only: our tokenizer would not have \
-             kept up"
-        ));
-    }
+    client.notes.extend(uncounted_note(uncounted));
     client.phases = std::mem::take(&mut totals.phases);
     client.course = std::mem::take(&mut totals.course);
-    let method = method::lines(run.config, &totals.metrics, &client.course);
+    client.stability = stability;
+    if let Some(open) = &mut client.open_loop {
+        backlog.finish(open);
+    }
+    let method = method::lines(run.config, &totals.metrics, &client);
+    let cut_short = stops::cut_short(run.signals, run.pace, run.failures, &client);
     client.notes.extend(method);
-    let interrupted = interrupted(run);
-    client.notes.extend(interrupted.clone());
+    client.notes.extend(cut_short.clone());
     let gpus = gpus(sampler, totals.window, &mut client);
     let seconds = |(from, to): (Ns, Ns)| to.saturating_since(from).as_secs();
     let window_s = totals.window.map_or(0.0, seconds);
@@ -190,7 +198,7 @@ pub fn sum_up(run: &Run<'_>, measured: Measured) -> RunResult {
         start_wall_ns: totals.start_wall_ns,
         end_wall_ns: totals.end_wall_ns,
         was_cancelled: run.signals.count() > 0,
-        is_complete: complete && interrupted.is_none(),
+        is_complete: complete && cut_short.is_none(),
         client,
         gpus,
     };
@@ -198,7 +206,7 @@ pub fn sum_up(run: &Run<'_>, measured: Measured) -> RunResult {
         summary,
         extras,
         histograms,
-        interrupted,
+        cut_short,
         ended_early,
         files,
     }
@@ -212,19 +220,16 @@ fn publish(run: &Run<'_>, result: RunResult) -> Vec<(Exit, String)> {
         mut files,
         ..
     } = result;
-    let interrupted = result.interrupted.as_deref();
-    let screen = |width| screen(run, &summary, &extras.metrics, interrupted, width);
+    let cut_short = result.cut_short.as_deref();
+    let screen = |width| screen(run, &summary, &extras.metrics, cut_short, width);
     // The most precious first: a disk that is nearly full takes what it can.
     files.free_room();
     let text = screen(140);
     let mut lost = write_files(run, &summary, &extras, &result.histograms, &text);
     lost.extend(files.finish());
     lost.extend(write_inputs(run).err());
-    if let Some(text) = report::course::behind(&summary.client) {
-        tell(&format!("warning: {text}"));
-    }
     let printed = print(run, &screen(terminal_width().unwrap_or(140)));
-    if let Some(text) = interrupted {
+    if let Some(text) = cut_short {
         tell(text);
     }
     let files = lost.into_iter().map(|fault| (Exit::Partial, fault));
@@ -232,30 +237,16 @@ fn publish(run: &Run<'_>, result: RunResult) -> Vec<(Exit, String)> {
     files.chain(screen).collect()
 }
 
-/// What a signal, or too many failures, have left undone, in one sentence.
-fn interrupted(run: &Run<'_>) -> Option<String> {
-    let signal = match run.signals.exit() {
-        Exit::Interrupted => "Ctrl-C",
-        Exit::Terminated => "SIGTERM",
-        _ => return ends::ended_by_failures(run.pace, run.failures),
-    };
-    let of = ends::done(run.pace);
-    Some(format!(
-        "INTERRUPTED by {signal}: {of} measured requests have ended; the numbers are of those, and \
-         those cancelled in flight are errors"
-    ))
-}
-
 /// The report as it is shown: the verdict, and right below it that the run is a part only.
 fn screen(
     run: &Run<'_>,
     summary: &Summary,
     extra: &[MetricResult],
-    interrupted: Option<&str>,
+    cut_short: Option<&str>,
     width: usize,
 ) -> String {
     let mut text = report::console::report(summary, extra, width);
-    if let Some(said) = interrupted {
+    if let Some(said) = cut_short {
         let place = text.find('\n').map_or(text.len(), |end| end + 1);
         text.insert_str(place, &format!("  {said}\n"));
     }
@@ -436,6 +427,7 @@ fn open_loop(run: &Run<'_>, sent_lag: u64) -> OpenLoop {
         skipped_late: skipped.late,
         unsent: run.pace.unsent_count(),
         lag_max: skipped.late_max.max(Ns(sent_lag)),
+        ..OpenLoop::default()
     }
 }
 
@@ -576,8 +568,10 @@ fn terminal_width() -> Option<usize> {
         .or_else(columns)
 }
 
-/// How the run ended, the worst of all; `ended_early` when a worker did.
-fn exit(run: &Run<'_>, verdict: Verdict, ended_early: bool) -> Exit {
+/// How the run ended, the worst of all. An over-saturated run that was to stop there did as it was
+/// asked; one that was to go on until it is stable, and is not, missed a threshold.
+fn exit(run: &Run<'_>, result: &RunResult) -> Exit {
+    let client = &result.summary.client;
     let mut exit = run.signals.exit();
     let measured = run.pace.measured_count();
     if measured == 0 {
@@ -585,10 +579,13 @@ fn exit(run: &Run<'_>, verdict: Verdict, ended_early: bool) -> Exit {
     } else if run.pace.failed_count() >= measured {
         exit = exit.worse(Exit::Unreachable);
     }
-    if verdict == Verdict::Invalid && !run.config.allow_invalid {
+    if client.stability.as_ref().is_some_and(Stability::is_used_up) {
+        exit = exit.worse(Exit::Threshold);
+    }
+    if client.verdict == Verdict::Invalid && !run.config.allow_invalid {
         exit = exit.worse(Exit::Invalid);
     }
-    if ended_early || run.failures.is_some_and(FailureLimit::is_crossed) {
+    if result.ended_early || run.failures.is_some_and(FailureLimit::is_crossed) {
         exit = exit.worse(Exit::Partial);
     }
     exit

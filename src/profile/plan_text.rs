@@ -28,6 +28,13 @@ pub fn describe(config: &Config, target: &Target, request: &Request, cores: &[us
     if config.warmups().next().is_none() {
         line("warm-up", "none".into());
     }
+    if let Some(windows) = config.stable_windows {
+        let (length, within) = (windows.length.as_secs(), 100.0 * windows.tolerance);
+        line(
+            "windows",
+            format!("of {length} s, until three agree within {within:.0} %"),
+        );
+    }
     line("seed", config.seed.to_string());
     line("limits", ends::told(config));
     if let Some(text) = ends::cancelled(config) {

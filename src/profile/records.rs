@@ -1,11 +1,13 @@
 //! The record thread: token counts, the records file, the metrics' columns; off the workers' cores.
 
 use super::files::RecordFiles;
+use super::stops::Windows;
 use crate::base::{Ns, now};
 use crate::config::TokenCount;
 use crate::endpoint;
 use crate::engine::emptied;
 use crate::runtime::thread_cpu;
+use crate::stats::stability::Stability;
 use crate::stats::{Accumulator, Buffers, Phase, Record, TokenCounts, TokenSource, Totals, Usage};
 use crate::workload::Tokenizer;
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
@@ -31,6 +33,8 @@ pub struct RecordPlan {
     pub accumulator: Accumulator,
     /// Files, when asked for.
     pub files: RecordFiles,
+    /// Windows that may end the run, when asked for.
+    pub windows: Option<Windows>,
 }
 
 /// What the thread has at the end.
@@ -43,6 +47,8 @@ pub struct RecordOutcome {
     pub cpu_ns: u64,
     /// Requests whose output our tokenizer did not count, because it would not have kept up.
     pub uncounted: u64,
+    /// What the windows came to.
+    pub stability: Option<Stability>,
 }
 
 /// Runs until every sender is gone.
@@ -55,7 +61,7 @@ pub fn work(mut plan: RecordPlan) -> RecordOutcome {
     loop {
         let batch = match plan.records.recv_timeout(Duration::from_millis(200)) {
             Ok(batch) => batch,
-            Err(RecvTimeoutError::Timeout) => continue,
+            Err(RecvTimeoutError::Timeout) => Vec::new(),
             Err(RecvTimeoutError::Disconnected) => break,
         };
         let busy = plan.records.len() > BACKLOG_MAX;
@@ -63,12 +69,18 @@ pub fn work(mut plan: RecordPlan) -> RecordOutcome {
             let tokens = counter.count(&record, &plan, busy);
             record.tokens = tokens;
             plan.accumulator.push(&record);
+            if let Some(windows) = &mut plan.windows {
+                windows.push(&record);
+            }
             plan.files.write(&record, &plan.accumulator);
             let core = usize::from(record.core);
             if let Some(back) = plan.buffers.get(core) {
                 // A full or closed way back only means one allocation more.
                 let _ = back.try_send(emptied(record.buffers));
             }
+        }
+        if let Some(windows) = &mut plan.windows {
+            windows.look();
         }
     }
     let cpu = thread_cpu();
@@ -77,7 +89,17 @@ pub fn work(mut plan: RecordPlan) -> RecordOutcome {
         files: plan.files,
         cpu_ns: cpu.user_ns + cpu.system_ns,
         uncounted: counter.uncounted,
+        stability: plan.windows.and_then(Windows::finish),
     }
+}
+
+/// That some answers were not counted by our tokenizer.
+pub fn uncounted_note(count: u64) -> Option<String> {
+    (count > 0).then(|| {
+        format!(
+            "{count} answers were counted by the server only: our tokenizer would not have kept up"
+        )
+    })
 }
 
 struct Counter {

@@ -10,6 +10,7 @@ use super::records::{self, RecordOutcome, RecordPlan};
 use super::setup;
 use super::signals::Signals;
 use super::steps::Steps;
+use super::stops::{Backlog, Windows};
 use super::watch::{self, Worker};
 use crate::archive::RunDir;
 use crate::base::{Anchor, Exit, Ns, limits, now};
@@ -113,6 +114,7 @@ fn carry_out<T>(
         outputs: driven.outputs,
         records: driven.records,
         environment: driven.environment,
+        backlog: driven.backlog,
         sampler: prepared.sampler,
         startup,
     };
@@ -127,6 +129,7 @@ struct Driven {
     outputs: Vec<CoreOutput>,
     records: RecordOutcome,
     environment: Environment,
+    backlog: Backlog,
 }
 
 /// Runs the cores, the record thread and the screen to their ends.
@@ -167,6 +170,7 @@ fn drive(
         token_count: config.token_count,
         accumulator: Accumulator::new(accumulate_options(config, info.anchor)),
         files,
+        windows: Windows::new(config, pace),
     };
     let recorder = spawn_recorder(plan, prepared.cores.clone())?;
     let watched = environment::Watch::start();
@@ -179,7 +183,7 @@ fn drive(
         after.as_ms()
     ));
     crate::runtime::avoid(&prepared.cores);
-    watch::watch(prepared, &workers, signals);
+    let backlog = watch::watch(prepared, &workers, signals);
     prepared.payloads.stop();
     let outputs = join(workers)?;
     let environment = watched.finish(&prepared.cores, &prepared.placement);
@@ -190,6 +194,7 @@ fn drive(
         outputs,
         records,
         environment,
+        backlog,
     })
 }
 

@@ -4,6 +4,7 @@ use super::early::Early;
 use super::prepare::{Prepared, stopped};
 use super::signals::Signals;
 use super::steps::Steps;
+use super::stops::Backlog;
 use crate::base::{Exit, Ns, now};
 use crate::engine::{CoreOutput, Pace, Stop};
 use crate::view::{Progress, Snapshot, tell};
@@ -44,20 +45,31 @@ pub fn await_cores(
     Ok(())
 }
 
-/// Shows progress and hears signals until every core has ended.
-pub fn watch(prepared: &Prepared, workers: &[Worker], signals: &Signals) {
+/// Shows progress, hears signals and follows the backlog of an open loop until every core has
+/// ended; gives what was followed.
+pub fn watch(prepared: &Prepared, workers: &[Worker], signals: &Signals) -> Backlog {
     let pace = &prepared.pace;
     let mut progress = Progress::new(prepared.config.ui, std::io::stderr().is_terminal());
     let mut rate = EventRate::default();
     let mut drained_since: Option<Ns> = None;
+    let mut backlog = Backlog::new(&prepared.config);
     while !workers.iter().all(JoinHandle::is_finished) {
         thread::sleep(TICK);
         let events = rate.per_s(now(), pace.events_count());
         progress.tick(snapshot(pace, events, now()));
+        backlog.look(pace, now());
         let has_failed = prepared.failures.as_ref();
         let has_failed = has_failed.is_some_and(|failures| failures.is_crossed());
         let (why, more) = match signals.count() {
-            0 if !has_failed => continue,
+            0 if !has_failed => {
+                // The run may have ended itself: what is in flight has the usual grace.
+                let grace = pace.phases()[pace.part()].grace;
+                let end = pace.stopped_at().zip(grace).map(|(at, grace)| at + grace);
+                if end.is_some_and(|end| now() >= end) {
+                    pace.stop(Stop::Cancel);
+                }
+                continue;
+            }
             0 => ("too many requests failed", ""),
             1 => ("stopping", "; once more stops at once"),
             _ => {
@@ -79,6 +91,7 @@ pub fn watch(prepared: &Prepared, workers: &[Worker], signals: &Signals) {
         }
     }
     progress.finish();
+    backlog
 }
 
 /// Warm-up and measurement are told apart: each has its own count.

@@ -3,6 +3,8 @@
 
 use super::jsonl;
 use crate::stats::course::{Course, Slow, Window};
+use crate::stats::saturation::Saturation;
+use crate::stats::stability::Stability;
 use crate::stats::stages::Part;
 use crate::stats::summary::{ClientReport, OpenLoop};
 use serde_json::{Map, Value, json};
@@ -27,7 +29,7 @@ pub fn open_loop_lines(client: &ClientReport) -> Vec<String> {
     }
     if open.unsent > 0 {
         lines.push(format!(
-            "{} requests were due and still unsent when the time was up: the latencies from due \
+            "{} requests were due and still unsent when the sending ended: the latencies from due \
              lack the longest waits",
             open.unsent
         ));
@@ -104,7 +106,7 @@ fn word(part: Part) -> &'static str {
     }
 }
 
-/// Adds `open_loop`, `windows` and `slowest_requests`, each where there is one.
+/// Adds `open_loop`, `windows`, `stability` and `slowest_requests`, each where there is one.
 pub(super) fn add(client: &ClientReport, out: &mut Map<String, Value>) {
     let course = &client.course;
     if let Some(open) = &client.open_loop {
@@ -113,6 +115,9 @@ pub(super) fn add(client: &ClientReport, out: &mut Map<String, Value>) {
     if let Some(windows) = &course.windows {
         let windows = windows.iter().map(window).collect();
         out.insert("windows".into(), windows);
+    }
+    if let Some(stability) = &client.stability {
+        out.insert("stability".into(), self::stability(stability));
     }
     if !course.slowest.is_empty() {
         let slowest = course.slowest.iter().map(slow).collect();
@@ -141,7 +146,34 @@ fn open_loop(open: &OpenLoop, course: &Course) -> Value {
     if let Some(growth) = course.growth {
         put("backlog_growth_ratio", growth.into());
     }
+    if let Some(found) = &open.saturation {
+        let stopped = open.stopped_oversaturated;
+        put("oversaturation", oversaturation(found, stopped));
+    }
     Value::Object(out)
+}
+
+fn oversaturation(found: &Saturation, stopped: bool) -> Value {
+    json!({
+        "after_ns": found.after.0,
+        "window_ns": found.window.0,
+        "arrived_per_s": found.arrived_per_s,
+        "done_per_s": found.done_per_s,
+        "not_done_count_first": found.in_flight_first,
+        "not_done_count_last": found.in_flight_last,
+        "ttft_from_due_ns_early": found.ttft_early.0,
+        "ttft_from_due_ns_late": found.ttft_late.0,
+        "stopped": stopped,
+    })
+}
+
+fn stability(found: &Stability) -> Value {
+    json!({
+        "is_stable": found.is_stable,
+        "interval_ns": found.length.0,
+        "tolerance_ratio": found.tolerance,
+        "windows": found.windows.iter().map(window).collect::<Value>(),
+    })
 }
 
 fn window(window: &Window) -> Value {

@@ -494,7 +494,16 @@ mod tests {
             count: 2,
         });
         summary.client.cores.push(CoreReport::default());
-        summary.client.open_loop = Some(Default::default());
+        summary.client.open_loop = Some(crate::stats::summary::OpenLoop {
+            saturation: Some(Default::default()),
+            ..Default::default()
+        });
+        summary.client.stability = Some(crate::stats::stability::Stability {
+            length: crate::base::Ns::from_ms(500),
+            tolerance: 0.1,
+            windows: vec![Default::default(); 3],
+            is_stable: true,
+        });
         summary.client.failure_limit = Some(0.5);
         summary.client.course.windows = Some(Default::default());
         summary.client.course.slowest = vec![crate::stats::course::Slow {

@@ -1,6 +1,7 @@
 //! What one core notes about the client itself; merged at the end.
 
 use super::histogram::Histogram;
+use crate::base::Ns;
 
 /// Per-core sink of client quantities, in ns. Plain fields; the hot path only adds.
 #[derive(Clone, Debug, Default)]
@@ -30,6 +31,10 @@ pub struct CoreRecorder {
     pub reads_stamped: u64,
     /// Events of any kind.
     pub events: u64,
+    /// First tokens.
+    pub first_tokens: u64,
+    /// Their times from due, summed.
+    pub first_tokens_ns: u64,
     /// A bound on event times, and the events since another one that had it.
     same_errors: (u64, u64),
     /// Against the stamps of the mock, when that is asked for.
@@ -90,6 +95,14 @@ impl CoreRecorder {
         }
     }
 
+    /// Notes the first token of a request, if it is there, so long after its due time.
+    pub fn first_token(&mut self, after: Option<Ns>) {
+        if let Some(after) = after {
+            self.first_tokens += 1;
+            self.first_tokens_ns += after.0;
+        }
+    }
+
     /// Notes `events` whose times are off by at most `error_ns`.
     #[inline]
     pub fn times(&mut self, error_ns: u64, events: u64) {
@@ -132,6 +145,8 @@ impl CoreRecorder {
         self.reads += other.reads;
         self.reads_stamped += other.reads_stamped;
         self.events += other.events;
+        self.first_tokens += other.first_tokens;
+        self.first_tokens_ns += other.first_tokens_ns;
         if let Some(errors) = &other.stamp_errors {
             self.stamp_errors.get_or_insert_default().merge(errors);
         }

@@ -5,6 +5,8 @@ use super::capacity::Headroom;
 use super::course::Course;
 use super::environment::Environment;
 use super::record::Phase;
+use super::saturation::Saturation;
+use super::stability::Stability;
 use crate::base::{Ns, limits::LATE_MAX};
 
 /// Percentiles that every distribution has, in percent, ascending.
@@ -248,6 +250,8 @@ pub struct ClientReport {
     pub open_loop: Option<OpenLoop>,
     /// Windows, waits, slowest requests.
     pub course: Course,
+    /// What the windows of `--measurement-interval` came to.
+    pub stability: Option<Stability>,
     /// How much more the client could drive, where a self-benchmark of this shape is kept.
     pub headroom: Option<Headroom>,
     /// Notes for the method block, each a sentence.
@@ -255,7 +259,7 @@ pub struct ClientReport {
 }
 
 /// What an open loop did with requests that could not go at their time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[derive(Clone, Copy, Debug, PartialEq, Default)]
 pub struct OpenLoop {
     /// Cap on requests in flight.
     pub cap: Option<u32>,
@@ -271,6 +275,10 @@ pub struct OpenLoop {
     pub unsent: u64,
     /// How late the client came to a request at the most, sent or skipped.
     pub lag_max: Ns,
+    /// Figures of the run when it was over-saturated.
+    pub saturation: Option<Saturation>,
+    /// That has ended it.
+    pub stopped_oversaturated: bool,
 }
 
 impl ClientReport {

@@ -18,11 +18,8 @@ pub fn command(url: &str, dir: &Path, flags: &[&str]) -> Command {
         .arg("--artifact-dir")
         .arg(dir)
         .args(flags)
-        .args(
-            ["--cores", "1"]
-                .iter()
-                .filter(|_| !flags.contains(&"--cores")),
-        )
+        .args(unless("--cores", ["--cores", "1"]))
+        .args(unless("--input-file", ["--isl", "8"]))
         .env_remove("OPENAI_API_KEY")
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());

@@ -23,6 +23,7 @@ impl Draft {
             Some(seed) => seed,
             None => RandomState::new().build_hasher().finish(),
         };
+        config.stable_windows = self.stable_windows()?;
         config.phases = match &self.phases {
             Some(phases) => self.named(phases)?,
             None => self.flagged(config, notes)?,
@@ -30,6 +31,7 @@ impl Draft {
         let loads = || config.phases.iter().map(|phase| &phase.load);
         let is_open = loads().any(|load| !load.is_closed());
         let capped = loads().any(|load| load.cap().is_some());
+        config.stop_oversaturated = self.stop_oversaturated(is_open)?;
         let needs = "it needs --request-rate";
         let late = self.when_late.as_deref();
         config.skip_late = skips("when-late", "send", late, is_open, needs)?;
@@ -50,8 +52,8 @@ impl Draft {
             kind: None,
             request_count: self.request_count,
             num_sessions: self.num_sessions,
-            duration: self.benchmark_duration,
-            grace_period: self.benchmark_grace_period,
+            duration: self.longest(config.stable_windows),
+            grace_period: self.benchmark_grace_period.filter(|_| !self.may_stop()),
             drain: None,
             concurrency: self.concurrency,
             concurrency_ramp_duration: self.concurrency_ramp_duration,
@@ -69,6 +71,11 @@ impl Draft {
             ramp_shape: self.ramp_shape.clone(),
         };
         let mut main = phase(&draft)?;
+        // A stop needs no duration for its grace.
+        if self.may_stop() {
+            let grace = self.benchmark_grace_period;
+            main.grace = Some(seconds("benchmark-grace-period", grace, GRACE_S, true)?);
+        }
         let level = main.load.concurrency.map(|level| level.most);
         let streams = u64::from(level.or(main.load.users).unwrap_or(0));
         let has_end = |phase: &PhaseSpec| {
@@ -252,6 +259,7 @@ impl Draft {
             ("request-count", self.request_count.is_some()),
             ("num-sessions", self.num_sessions.is_some()),
             ("benchmark-duration", self.benchmark_duration.is_some()),
+            ("measurement-interval", self.measurement_interval.is_some()),
             (
                 "benchmark-grace-period",
                 self.benchmark_grace_period.is_some(),

@@ -10,6 +10,7 @@ mod rate;
 mod requests;
 mod server;
 mod sessions;
+mod stops;
 mod target;
 mod trace;
 
@@ -251,6 +252,52 @@ mod tests {
                 "--request-timeout-seconds",
             ),
         ]);
+    }
+
+    #[test]
+    fn what_ends_a_run_early_is_refused_where_it_cannot() {
+        let (window, percent) = ("--measurement-interval", "--stability-percentage");
+        are_refused([
+            (json!({"measurement_interval": 0}), window),
+            (json!({"measurement_interval": -5}), window),
+            (json!({"measurement_interval": i64::MAX}), window),
+            (
+                json!({"stability_percentage": 10.0}),
+                "--stability-percentage: it needs --measurement-interval",
+            ),
+            (
+                json!({"measurement_interval": 5, "stability_percentage": 0.0}),
+                "--stability-percentage: 0.0 is out of range",
+            ),
+            (
+                json!({"measurement_interval": 5, "stability_percentage": -1.0}),
+                percent,
+            ),
+            (
+                json!({"measurement_interval": 5, "stability_percentage": 1e300}),
+                percent,
+            ),
+            (
+                json!({"stop_when_oversaturated": true, "concurrency": 4}),
+                "--stop-when-oversaturated: it needs --request-rate",
+            ),
+        ]);
+        let of = |value| draft(value).check("").unwrap().config;
+        let config = of(json!({"measurement_interval": 500, "benchmark_grace_period": 1.0}));
+        let windows = config.stable_windows.unwrap();
+        assert_eq!(windows.length, Ns::from_ms(500));
+        assert_eq!(windows.tolerance, 0.1);
+        // Ten windows are the time, and then no count is needed.
+        let limits = (config.main().duration, config.main().requests);
+        assert_eq!(limits, (Some(Ns::from_ms(5_000)), None));
+        let config = of(json!({"measurement_interval": 500, "benchmark_duration": 2.0}));
+        assert_eq!(config.main().duration, Some(Ns::from_ms(2_000)));
+        let grace = json!({
+            "stop_when_oversaturated": true, "request_rate": 5.0, "benchmark_grace_period": 1.5
+        });
+        let config = of(grace);
+        assert!(config.stop_oversaturated);
+        assert_eq!(config.main().grace, Some(Ns::from_ms(1_500)));
     }
 
     #[test]
