@@ -273,7 +273,7 @@ fn html(rest: &str, c: char) -> Option<usize> {
 }
 
 /// Base64 without padding: the part that stays when more follows, and the whole.
-fn base64(bytes: &[u8]) -> (String, String) {
+pub(crate) fn base64(bytes: &[u8]) -> (String, String) {
     const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut out = String::new();
     let (mut held, mut bits) = (0u32, 0u32);

@@ -15,6 +15,7 @@ mod units;
 pub use clock::{Anchor, now};
 pub use exit::Exit;
 pub use header::{is_header_name, is_header_value};
+pub(crate) use mask::base64;
 pub use mask::{REDACTED, SECRET_BYTES_MIN, Secrets};
 pub use rng::Rng;
 pub use text::{one_line, printable};

@@ -52,6 +52,7 @@ const WARMUP: &str = "Warm-up";
 const LIMITS: &str = "Limits";
 const SERVER: &str = "Server";
 const INPUT: &str = "Requests";
+const CONNECTIONS: &str = "Connections";
 const OUTPUT: &str = "Output";
 const MACHINE: &str = "Client";
 
@@ -250,6 +251,28 @@ const FLAGS: &[Flag] = &[
     flag(INPUT, None, &["token-count"], Text("WHOSE"),
         "server (its usage), client (our tokenizer), or auto: server, else client [default: auto]"),
     flag(INPUT, None, &["use-server-token-count"], Switch, "The same as --token-count server"),
+    flag(CONNECTIONS, None, &["connection-reuse-strategy"], Text("STRATEGY"),
+        "pooled (any idle connection), never (a new one for each request) or sticky-user-sessions \
+        [default: pooled]"),
+    flag(CONNECTIONS, None, &["source-ip"], Many("ADDRESS"),
+        "Addresses of this machine to connect from, in turn: each has ports of its own"),
+    flag(CONNECTIONS, None, &["local-port-range"], Text("FIRST-LAST"),
+        "Ports to connect from, of those that the kernel gives [default: all of them]"),
+    flag(CONNECTIONS, None, &["proxy"], Text("URL"),
+        "http://[user:password@]host:port to go through: in absolute form to http, by CONNECT to \
+        https; the environment's proxies are never used"),
+    flag(CONNECTIONS, None, &["no-proxy"], Many("LIST"),
+        "What is reached without --proxy: hosts with what is below them, host:port, networks as in \
+        10.0.0.0/8, or * [env: NO_PROXY]"),
+    flag(CONNECTIONS, None, &["tcp-keepalive"], Number("SECONDS"),
+        "Probe a connection that was idle for so long, and again as often [default: never]"),
+    flag(CONNECTIONS, None, &["tcp-user-timeout"], Number("SECONDS"),
+        "Give a connection up when what was sent is unacknowledged for so long [default: the \
+        kernel's]"),
+    flag(CONNECTIONS, None, &["tcp-recv-buffer"], Integer,
+        "Bytes of each socket's receive buffer [default: the kernel's, which grows]"),
+    flag(CONNECTIONS, None, &["tcp-send-buffer"], Integer,
+        "Bytes of each socket's send buffer [default: the kernel's, which grows]"),
     flag(OUTPUT, Some('g'), &["goodput"], Many("TAG:LIMIT"),
         "Service levels, as in time_to_first_token:100, in the unit of the report"),
     flag(OUTPUT, None, &["artifact-dir",

@@ -25,6 +25,7 @@ pub fn run(matches: &ArgMatches, args: &[OsString], launched: Ns, accepted: Vec<
             mut notes,
         }) => {
             notes.extend(accepted);
+            notes.extend(unused_proxies(&config));
             if !config.seed_given {
                 config.seed &= limits::RANDOM_SEED_MAX;
             }
@@ -63,6 +64,10 @@ fn checked(matches: &ArgMatches, args: &[OsString]) -> Result<Checked, String> {
     if draft.api_key.is_none() {
         draft.api_key = std::env::var("OPENAI_API_KEY").ok();
     }
+    if draft.proxy.is_some() && draft.no_proxy.is_none() {
+        let list = variable("no_proxy").filter(|list| !list.is_empty());
+        draft.no_proxy = list.map(config::Many::One);
+    }
     let checked = draft
         .check(&command_line(args))
         .map_err(|error| error.to_string())?;
@@ -71,6 +76,26 @@ fn checked(matches: &ArgMatches, args: &[OsString]) -> Result<Checked, String> {
         Some(slo) => Err(format!("--goodput: `{}` is no metric's tag", slo.tag)),
         None => Ok(checked),
     }
+}
+
+/// A variable of the environment, in either case.
+fn variable(name: &str) -> Option<String> {
+    let of = |name: &str| std::env::var(name).ok();
+    of(name).or_else(|| of(&name.to_ascii_uppercase()))
+}
+
+/// Says that proxies of the environment are not used, where there are some. Their values may hold
+/// a password.
+fn unused_proxies(config: &config::Config) -> Option<String> {
+    let names = ["http_proxy", "https_proxy", "all_proxy"].into_iter();
+    let is_set = |name: &&str| variable(name).is_some_and(|value| !value.is_empty());
+    let set: Vec<String> = names.filter(is_set).map(str::to_uppercase).collect();
+    (config.connections.proxy.is_none() && !set.is_empty()).then(|| {
+        format!(
+            "{} of the environment is not used; --proxy URL goes through one",
+            set.join(", ")
+        )
+    })
 }
 
 /// The command as it could be typed again, but for its secrets.

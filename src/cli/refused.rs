@@ -49,7 +49,7 @@ const LATER: &str = "\
     audio-num-channels audio-sample-rates auto-plot batch-size batch-size-audio \
     batch-size-image batch-size-text batch-size-video bo-constraint-mode burst-phase-starts \
     cache-bust checkpoint-dir concurrency-max concurrency-min concurrency-steps \
-    confidence-level connection-reuse-strategy convergence-metric convergence-mode \
+    confidence-level convergence-metric convergence-mode \
     convergence-stat convergence-threshold dataset-filter dataset-sampling-strategy \
     degradation-metric-tag degradation-stat degradation-threshold download-video-content \
     e2e-sla-ms enable-checkpointing error-rate-sla export-http-trace export-outputs-json \

@@ -2,6 +2,7 @@
 //! environment become one [`Config`].
 
 mod check;
+mod connections;
 mod draft;
 mod file;
 mod load;
@@ -10,7 +11,8 @@ mod server;
 mod url;
 
 pub use check::{Checked, ConfigError};
-pub use draft::{Draft, PhaseDraft};
+pub use connections::{Connections, Exempt, Proxy, Reuse};
+pub use draft::{Draft, Many, PhaseDraft};
 pub use file::read;
 pub use load::{Level, Load, Pattern, PhaseSpec, Ramp, RampKind, Rate, SessionSpec, TraceSpec};
 pub use secrets::{hide_args, hide_header, hide_members, hide_target, secrets_of_file};
@@ -132,7 +134,7 @@ pub struct Cancellation {
 pub struct Url {
     /// True for https.
     pub tls: bool,
-    /// Host name, or an address without brackets.
+    /// Host name, or an address without brackets; one of a link with its `%zone`.
     pub host: String,
     /// Port.
     pub port: u16,
@@ -149,14 +151,17 @@ impl Url {
         address.map_or(self.host == "localhost", |address| address.is_loopback())
     }
 
-    /// `host:port` with brackets where IPv6 needs them: for `Host`.
+    /// The host without a zone, which means nothing to anybody else: what TLS verifies.
+    pub fn name(&self) -> &str {
+        self.host.split('%').next().unwrap_or_default()
+    }
+
+    /// `host:port` with brackets where IPv6 needs them, and no zone: for `Host`.
     pub fn authority(&self) -> String {
-        let host = if self.host.contains(':') {
-            format!("[{}]", self.host)
-        } else {
-            self.host.clone()
-        };
-        format!("{host}:{}", self.port)
+        match self.name() {
+            name if name.contains(':') => format!("[{name}]:{}", self.port),
+            name => format!("{name}:{}", self.port),
+        }
     }
 
     /// Scheme and authority: `http://[::1]:8000`.
@@ -239,6 +244,8 @@ pub struct Config {
     pub cancellation: Option<Cancellation>,
     /// `--failed-request-threshold`: the run ends when a greater share of it, 0..1, has failed.
     pub failed_share_max: Option<f64>,
+    /// How connections are made, kept, and led through a proxy.
+    pub connections: Connections,
     /// Service levels of `--goodput`.
     pub goodput: Vec<Slo>,
     /// `--artifact-dir`, used as it is; absent means `artifacts/<name>`.
@@ -358,6 +365,7 @@ impl Default for Config {
             idle_timeout: None,
             cancellation: None,
             failed_share_max: None,
+            connections: Connections::default(),
             goodput: Vec::new(),
             artifact_dir: None,
             export_prefix: None,

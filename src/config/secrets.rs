@@ -4,7 +4,7 @@
 //! A header's value is secret unless the name is known to be harmless. Elsewhere (queries, extra
 //! inputs, flags, keys of a file) it is secret under a telling name, or when it looks like a key.
 
-use super::{Config, Url};
+use super::{Config, Proxy, Url};
 use crate::base::REDACTED;
 use serde_json::{Map, Value};
 
@@ -322,7 +322,7 @@ fn hide_value(flag: &str, value: &str, found: &mut Vec<String>) -> String {
                 REDACTED.to_string()
             }
         },
-        "url" | "endpoint" | "custom-endpoint" => hide_target(value, found),
+        "url" | "endpoint" | "custom-endpoint" | "proxy" => hide_target(value, found),
         "extra-inputs" => hide_pairs(value, found),
         flag if is_telling(flag) || is_key(value) => {
             found.push(value.to_string());
@@ -382,6 +382,7 @@ impl Config {
             hide_target(&format!("{}{}", url.base, url.query), &mut found);
         }
         hide_target(self.path.as_deref().unwrap_or_default(), &mut found);
+        found.extend(self.connections.proxy.iter().flat_map(Proxy::secrets));
         hide_members(&mut self.extra_inputs.clone().into(), &mut found);
         // A model's name in a header is no secret, and stands all over the report.
         found.retain(|text| Some(text) != self.model.as_ref());
@@ -518,6 +519,10 @@ mod tests {
             (&["--header=Accept: b"], "--header=Accept: b"),
             (&["--url", "http://u:p@h"], "--url http://<redacted>@h"),
             (&["-uhttp://u:p@h"], "-uhttp://<redacted>@h"),
+            (
+                &["--proxy", "http://u:p@h:1"],
+                "--proxy http://<redacted>@h:1",
+            ),
             (
                 &["--extra-inputs", "api_key:1", "n:2"],
                 "--extra-inputs api_key:<redacted> n:2",

@@ -8,6 +8,7 @@ pub fn parse_url(text: &str) -> Result<Url, String> {
     // `::1` has no port, and needs no brackets.
     let bare = text.trim().parse::<Ipv6Addr>();
     let text = bare.map_or_else(|_| text.trim().into(), |address| format!("[{address}]"));
+    let (text, zone) = split_zone(text)?;
     let rest = text.split_once("://").map_or(&*text, |(_, rest)| rest);
     if rest.is_empty() || rest.starts_with(['/', ':', '?']) {
         return Err("it has no host; give host:port".into());
@@ -30,7 +31,7 @@ pub fn parse_url(text: &str) -> Result<Url, String> {
     let host = match parsed.host() {
         Some(url::Host::Domain(name)) if !name.is_empty() => name.to_string(),
         Some(url::Host::Ipv4(address)) => address.to_string(),
-        Some(url::Host::Ipv6(address)) => address.to_string(),
+        Some(url::Host::Ipv6(address)) => format!("{address}{zone}"),
         _ => return Err("it has no host; give host:port".into()),
     };
     if !parsed.username().is_empty() || parsed.password().is_some() {
@@ -65,6 +66,27 @@ pub fn parse_url(text: &str) -> Result<Url, String> {
         base: parsed.path().trim_end_matches('/').to_string(),
         query,
     })
+}
+
+/// A text without the zone of its address, and that zone with its `%`: `[fe80::1%25eth0]`
+/// (RFC 6874) or `[fe80::1%eth0]`. The parser of urls knows none.
+fn split_zone(text: String) -> Result<(String, String), String> {
+    let begin = text.find("://").map_or(0, |at| at + 3);
+    let host = text[begin..].strip_prefix('[');
+    let host = host.and_then(|rest| rest.split(']').next());
+    let Some((address, zone)) = host.and_then(|host| host.split_once('%')) else {
+        return Ok((text, String::new()));
+    };
+    let rest = &text[begin + 1 + address.len() + 1 + zone.len()..];
+    let zone = zone.strip_prefix("25").unwrap_or(zone);
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "._-~".contains(c);
+    match zone.is_empty() || !zone.chars().all(is_plain) {
+        true => Err("its zone is no interface's name; give [fe80::1%25eth0]".into()),
+        false => Ok((
+            format!("{}[{address}{rest}", &text[..begin]),
+            format!("%{zone}"),
+        )),
+    }
 }
 
 #[cfg(test)]
@@ -103,6 +125,18 @@ mod tests {
     }
 
     #[test]
+    fn a_zone_is_for_the_resolver_and_nobody_else() {
+        let url = parse_url("http://h/p?a=[b%20c]").unwrap();
+        assert_eq!(url.query, "?a=[b%20c]");
+        for text in ["http://[fe80::1%25eth0]:8000", "[fe80::1%eth0]:8000"] {
+            let url = parse_url(text).unwrap();
+            assert_eq!(url.host, "fe80::1%eth0");
+            assert_eq!(url.name(), "fe80::1");
+            assert_eq!(url.authority(), "[fe80::1]:8000");
+        }
+    }
+
+    #[test]
     fn what_is_no_target_is_refused() {
         for text in [
             "http://",
@@ -113,6 +147,8 @@ mod tests {
             "http://h#x",
             ":::1",
             "::1/v1",
+            "[fe80::1%25]:8000",
+            "[fe80::1%a/b]",
         ] {
             assert!(parse_url(text).is_err(), "{text}");
         }

@@ -75,6 +75,8 @@ pub(super) struct Core {
     pub(super) report: CoreReport,
     pub(super) lines: Vec<Line>,
     pub(super) idle: Vec<Vec<Token>>,
+    /// Connections so far to each target; those of the cores begin at different addresses.
+    pub(super) turns: Vec<usize>,
     pub(super) slots: Slots,
     /// Phase that the slots are of.
     part: Option<usize>,
@@ -166,6 +168,7 @@ impl Core {
         };
         let accountant = Accountant::new(report.cpu);
         let idle = vec![Vec::new(); plan.targets.len()];
+        let turns = vec![usize::from(plan.core); plan.targets.len()];
         let (check_stamps, reader) = (plan.check_stamps, EventReader::new(plan.api));
         let core = Core {
             plan,
@@ -175,6 +178,7 @@ impl Core {
             report,
             lines: Vec::new(),
             idle,
+            turns,
             slots: Slots::default(),
             part: None,
             cursor: Cursor::default(),

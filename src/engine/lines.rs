@@ -2,6 +2,7 @@
 
 use super::core::Core;
 use super::deadlines::Limit;
+use super::faults::{self, Reached};
 use super::flight::{Flight, Shared};
 use super::health::Health;
 use super::joins::{Joins, ReadEnd};
@@ -50,7 +51,7 @@ pub(super) struct Line {
 
 impl Core {
     pub(super) fn put_on_line(&mut self, target: usize, flight: Box<Flight>) {
-        while let Some(token) = self.idle[target].pop() {
+        while let Some(token) = self.idle_line(target) {
             let plain = self.plan.targets[target].tls.is_none();
             let is_idle = |line: &mut Line| matches!(line.doing, Doing::Idle);
             if !self.line(token).is_some_and(is_idle) {
@@ -67,12 +68,28 @@ impl Core {
         self.connect(target, Some(flight));
     }
 
+    /// The idle connection to try next: the one used last, which is in the cache; of those to
+    /// several addresses the one idle longest, so that each address gets its share. With sessions,
+    /// `Reuse::Sticky` takes that of the session's last turn here, and no other.
+    fn idle_line(&mut self, target: usize) -> Option<Token> {
+        let idle = &mut self.idle[target];
+        match self.plan.targets[target].addrs.len() > 1 && !idle.is_empty() {
+            true => Some(idle.remove(0)),
+            false => idle.pop(),
+        }
+    }
+
     pub(super) fn connect(&mut self, target: usize, mut flight: Option<Box<Flight>>) {
         let at = now();
-        let Some(addr) = self.plan.targets[target].addr else {
+        let addrs = &self.plan.targets[target].addrs;
+        if addrs.is_empty() {
             return self.on_unknown_host(flight, at);
-        };
-        let token = self.reactor.connect(addr);
+        }
+        let turn = self.turns[target];
+        self.turns[target] = turn.wrapping_add(1);
+        // Each address from each source in turn.
+        let (addr, round) = (addrs[turn % addrs.len()], turn / addrs.len());
+        let token = self.reactor.connect(addr, &self.plan.dial, round);
         let has_request = flight.is_some();
         if let Some(flight) = &mut flight {
             flight.record.start = at;
@@ -177,7 +194,8 @@ impl Core {
             return self.on_connect_failed(token, &error);
         }
         line.connect_done = Some(at);
-        match Conn::new(self.plan.targets[line.target].tls.as_ref()) {
+        let target = &self.plan.targets[line.target];
+        match Conn::new(target.tls.as_ref(), &target.via) {
             Ok(conn) => line.conn = Some(conn),
             Err(error) => return self.break_line(token, &error, at),
         }
@@ -205,17 +223,13 @@ impl Core {
     }
 
     pub(super) fn on_connect_failed(&mut self, token: Token, error: &io::Error) {
-        let (kind, name) = match error.raw_os_error() {
-            Some(libc::EMFILE | libc::ENFILE) => (FailureKind::Client, "too_many_open_files"),
-            Some(libc::EADDRNOTAVAIL) => (FailureKind::Client, "no_port_left"),
-            Some(libc::ECONNREFUSED) => (FailureKind::Network, "connection_refused"),
-            _ => (FailureKind::Network, "connect_failed"),
-        };
         let at = now();
+        let Some(line) = self.line(token) else { return };
+        let target = line.target;
+        let proxied = self.plan.targets[target].via.is_proxied();
         if let Some(flight) = self.drop_line(token) {
-            self.give_up(flight, at, |flight| {
-                flight.fail(kind, 0, name, error.to_string());
-            });
+            let (kind, code, name, text) = faults::connect(error, proxied);
+            self.give_up(flight, at, |flight| flight.fail(kind, code, name, text));
         }
     }
 
@@ -398,11 +412,12 @@ impl Core {
 
     pub(super) fn complete(&mut self, token: Token, at: Ns, clean: bool) {
         self.note_health(token);
+        let keeps = self.plan.keeps_connections;
         let Some(line) = self.line(token) else { return };
         let Some(mut flight) = line.flight.take() else {
             return;
         };
-        let reusable = clean && line.conn.as_ref().is_some_and(Conn::keeps_alive);
+        let reusable = keeps && clean && line.conn.as_ref().is_some_and(Conn::keeps_alive);
         let target = line.target;
         line.doing = if reusable { Doing::Idle } else { Doing::Closed };
         if reusable {
@@ -410,6 +425,7 @@ impl Core {
         } else {
             self.reactor.close(token);
         }
+        faults::refused(&mut flight, self.plan.targets[target].via.is_proxied());
         flight.complete(at);
         self.end(flight, at);
     }
@@ -419,6 +435,7 @@ impl Core {
         let Some(line) = self.line(token) else { return };
         let started = line.conn.as_ref().is_some_and(Conn::has_started);
         let reused = line.conn.as_ref().is_some_and(Conn::is_reused);
+        let reached = Reached::of(line.conn.as_ref());
         let whole = error.is_none() && line.conn.as_mut().is_some_and(|c| c.finish().is_ok());
         let busy = matches!(line.doing, Doing::Busy);
         let target = line.target;
@@ -435,7 +452,7 @@ impl Core {
             let start = flight.record.start;
             self.retry(target, flight, start);
         } else {
-            self.give_up(flight, at, |flight| fail_closed(flight, started, error));
+            self.give_up(flight, at, |flight| faults::closed(flight, reached, error));
         }
     }
 
@@ -482,15 +499,9 @@ impl Core {
     }
 
     pub(super) fn break_line(&mut self, token: Token, error: &ConnError, at: Ns) {
-        let name = match error {
-            ConnError::Codec(_) => "invalid_http",
-            ConnError::Tls(_) => "tls",
-        };
-        let text = error.to_string();
         if let Some(flight) = self.drop_line(token) {
-            self.give_up(flight, at, |flight| {
-                flight.fail(FailureKind::Network, 0, name, text);
-            });
+            let (kind, code, name, text) = faults::broken(error);
+            self.give_up(flight, at, |flight| flight.fail(kind, code, name, text));
         }
     }
 
@@ -515,21 +526,4 @@ impl Core {
 /// True when the kernel had these bytes before the request was sent.
 fn came_before(chunk: &Chunk, sent: Option<Ns>) -> bool {
     chunk.stamped && sent.is_some_and(|sent| chunk.at + Ns(SLEW_NS) < sent)
-}
-
-/// Why a connection that has closed ends its request.
-fn fail_closed(flight: &mut Flight, started: bool, error: Option<io::Error>) {
-    if started {
-        let text = match error {
-            None => "the connection closed before the end of the response".into(),
-            Some(error) => format!("the response was cut: {error}"),
-        };
-        flight.fail(FailureKind::Stream, 0, "incomplete_body", text);
-    } else {
-        let text = match error {
-            None => "the server closed the connection without an answer".to_string(),
-            Some(error) => error.to_string(),
-        };
-        flight.fail(FailureKind::Network, 0, "connection_closed", text);
-    }
 }

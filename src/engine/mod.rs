@@ -7,6 +7,7 @@ mod claim;
 mod core;
 mod deadlines;
 mod failures;
+mod faults;
 mod flight;
 mod gate;
 mod gates;

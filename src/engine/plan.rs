@@ -5,7 +5,8 @@ use super::failures::FailureLimit;
 use super::pace::Pace;
 use crate::base::Ns;
 use crate::config::Api;
-use crate::http::{Template, TlsClient};
+use crate::http::{Template, TlsClient, Via};
+use crate::runtime::Dial;
 use crate::stats::summary::CoreReport;
 use crate::stats::{Buffers, CoreRecorder, Record};
 use crossbeam_channel::{Receiver, Sender};
@@ -15,8 +16,11 @@ use std::sync::Arc;
 /// Where requests go.
 #[derive(Clone, Debug)]
 pub struct Target {
-    /// Address, resolved once; absent for a host that nobody knows.
-    pub addr: Option<SocketAddr>,
+    /// Addresses, resolved once, that connections go to in turn: its own or its proxy's. None for
+    /// a host that nobody knows.
+    pub addrs: Vec<SocketAddr>,
+    /// The way there.
+    pub via: Via,
     /// TLS, for https.
     pub tls: Option<TlsClient>,
     /// Head of its requests.
@@ -102,6 +106,10 @@ pub struct CorePlan {
     pub limits: RequestLimits,
     /// Ends the run when too many fail.
     pub failures: Option<Arc<FailureLimit>>,
+    /// How sockets are made.
+    pub dial: Dial,
+    /// A connection may carry another request.
+    pub keeps_connections: bool,
     /// Connections to open before the start.
     pub connections: usize,
     /// Workers, among which slots are dealt in turn.

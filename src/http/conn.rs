@@ -2,6 +2,7 @@
 
 use super::codec::{CodecError, Fed, Piece, ResponseDecoder};
 use super::tls::{Session, TlsClient, TlsError};
+use super::via::{Opening, TunnelError, Via};
 
 /// Why a connection cannot go on.
 #[derive(Debug, thiserror::Error)]
@@ -12,6 +13,9 @@ pub enum ConnError {
     /// TLS.
     #[error(transparent)]
     Tls(#[from] TlsError),
+    /// The proxy.
+    #[error(transparent)]
+    Tunnel(#[from] TunnelError),
 }
 
 /// State of the security layer.
@@ -19,12 +23,14 @@ pub enum ConnError {
 pub enum Secured {
     /// Requests may go.
     Ready,
-    /// The handshake goes on.
+    /// The handshake goes on, or the proxy has not opened its tunnel yet.
     Handshaking,
 }
 
 /// One connection, without its socket.
 pub struct Conn {
+    /// Until the proxy's tunnel stands.
+    opening: Option<Box<Opening>>,
     tls: Option<Session>,
     plain: Vec<u8>,
     decoder: ResponseDecoder,
@@ -34,9 +40,10 @@ pub struct Conn {
 }
 
 impl Conn {
-    /// A connection that has just connected; with TLS its first flight is in [`Conn::outgoing`].
-    pub fn new(tls: Option<&TlsClient>) -> Result<Conn, ConnError> {
+    /// A connection that has just connected; what opens a tunnel or TLS is in [`Conn::outgoing`].
+    pub fn new(tls: Option<&TlsClient>, via: &Via) -> Result<Conn, ConnError> {
         let mut conn = Conn {
+            opening: None,
             tls: tls.map(TlsClient::session).transpose()?,
             plain: Vec::new(),
             decoder: ResponseDecoder::new(),
@@ -44,16 +51,28 @@ impl Conn {
             out_at: 0,
             used_count: 0,
         };
-        conn.queue(&[])?;
+        match via {
+            Via::Tunnel(request) => {
+                conn.out.extend_from_slice(request);
+                conn.opening = Some(Box::default());
+            }
+            Via::Direct | Via::Proxy => conn.queue(&[])?,
+        }
         Ok(conn)
     }
 
     /// Whether requests may go.
     pub fn secured(&self) -> Secured {
         match &self.tls {
+            _ if self.is_opening() => Secured::Handshaking,
             Some(tls) if tls.is_handshaking() => Secured::Handshaking,
             _ => Secured::Ready,
         }
+    }
+
+    /// True while the proxy has not opened its tunnel yet.
+    pub fn is_opening(&self) -> bool {
+        self.opening.is_some()
     }
 
     /// True once a response has ended on it.
@@ -89,9 +108,20 @@ impl Conn {
         self.out_at = (self.out_at + count).min(self.out.len());
     }
 
-    /// Takes received bytes during the handshake or between responses. Errors: TLS, or bytes that
-    /// no request asked for.
+    /// Takes received bytes during the handshake or between responses. Errors: TLS, the proxy, or
+    /// bytes that no request asked for.
     pub fn receive_idle(&mut self, bytes: &[u8]) -> Result<bool, ConnError> {
+        if let Some(opening) = &mut self.opening {
+            let Some(rest) = opening.feed(bytes)? else {
+                return Ok(true);
+            };
+            self.opening = None;
+            self.queue(&[])?;
+            return match rest.is_empty() {
+                true => Ok(true),
+                false => self.receive_idle(&rest),
+            };
+        }
         match &mut self.tls {
             Some(tls) => {
                 self.plain.clear();

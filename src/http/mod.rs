@@ -6,7 +6,9 @@ pub mod codec;
 mod conn;
 mod request;
 mod tls;
+mod via;
 
 pub use conn::{Conn, ConnError, Secured};
 pub use request::{HeaderError, Template};
 pub use tls::{Session, TlsClient, TlsError, TlsOptions, TlsServer};
+pub use via::{TunnelError, Via};

@@ -1,6 +1,8 @@
 //! What the machine did to a run, from before its first request to after its last.
 
+use super::route;
 use crate::base::{Ns, now};
+use crate::config::Config;
 use crate::runtime::{self, Throttling};
 use crate::stats::Environment;
 
@@ -20,10 +22,9 @@ impl Watch {
     }
 
     /// What has been, for workers on `cpus`.
-    pub fn finish(&self, cpus: &[usize], placement: &str) -> Environment {
+    pub fn finish(&self, config: &Config, cpus: &[usize], placement: &str) -> Environment {
         let stopped = Throttling::take().since(&self.throttling);
         let length = now().saturating_since(self.since).as_secs().max(1e-9);
-        let (first_port, last_port) = runtime::port_range();
         Environment {
             placement: placement.into(),
             kernel: runtime::kernel_release(),
@@ -34,7 +35,8 @@ impl Watch {
             throttled_ratio: Ns(stopped.stopped_ns).as_secs() / length,
             clock_steps_count: 0,
             open_files_max: runtime::fd_limits().soft,
-            ports_count: u32::from(last_port.saturating_sub(first_port)) + 1,
+            ports_count: u32::try_from(route::ports_count(config)).unwrap_or(u32::MAX),
+            uses_proxy: route::uses_proxy(config),
         }
     }
 }

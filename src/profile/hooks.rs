@@ -7,7 +7,7 @@ use super::prepare::{Prepared, stopped};
 use super::probe::{self, Limits};
 use super::signals::Signals;
 use super::steps::Steps;
-use super::{outcome, setup};
+use super::{outcome, route};
 use crate::base::{Exit, Ns, now, one_line};
 use crate::config::{self, Config, Url};
 use crate::engine::{Pace, Target};
@@ -64,7 +64,8 @@ impl Hook<'_> {
         let (scheme, authority) = (if url.tls { "https" } else { "http" }, url.authority());
         let shown = format!("{}: POST {scheme}://{authority}{}", self.flag, self.path);
         let path = format!("{}{}", self.path, url.query);
-        let mut headers = setup::headers(config);
+        let path = route::request_target(config, url, &path);
+        let mut headers = route::headers(config, url);
         headers.push(("Content-Length".into(), "0".into()));
         let request = probe::request("POST", &path, &authority, &headers);
         let limits = Limits {
@@ -73,7 +74,7 @@ impl Hook<'_> {
         };
         let (deadline, mut pause) = (now() + BUDGET, PAUSE);
         loop {
-            let answer = probe::exchange(&host.target, &request, limits)
+            let answer = probe::exchange(&host.target, &route::dial(config), &request, limits)
                 .map_err(|text| Early::new(Exit::Unreachable, format!("{shown}: {text}")))?;
             if (200..300).contains(&answer.status) {
                 return Ok(());

@@ -18,6 +18,7 @@ mod prepare;
 mod probe;
 mod records;
 mod replay;
+mod route;
 mod run;
 mod setup;
 mod signals;

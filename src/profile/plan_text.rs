@@ -1,6 +1,7 @@
 //! `--dry-run`: the plan, one exact request, and its curl line.
 
-use super::{ends, setup};
+use super::{ends, route, setup};
+use crate::base::REDACTED;
 use crate::config::{Config, Level, Load, PhaseSpec, Ramp, hide_header, hide_members, hide_target};
 use crate::engine::{Request, Target};
 use crate::stats::metric;
@@ -58,6 +59,9 @@ pub fn describe(config: &Config, target: &Target, request: &Request, cores: &[us
             _ => "",
         };
         line(name, url.origin_shown());
+    }
+    if let Some(text) = route::describe(config) {
+        line("connections", text);
     }
     for (n, slo) in config.goodput.iter().enumerate() {
         let unit = metric::find(&slo.tag).map_or("", |metric| metric.unit);
@@ -171,7 +175,15 @@ fn curl(config: &Config, head: &str, body: &str) -> String {
     });
     let path = head.split(' ').nth(1).unwrap_or("/");
     let quote = |text: &str| format!("'{}'", text.replace('\'', r"'\''"));
+    // A proxy is asked with the whole url; curl does that by itself.
+    let path = path.strip_prefix(&origin).unwrap_or(path);
     let mut line = format!("curl -N {}", quote(&format!("{origin}{path}")));
+    if let Some(proxy) = url.and_then(|url| config.connections.proxy_for(url)) {
+        let _ = write!(line, " -x {}", proxy.origin());
+        if proxy.credentials.is_some() {
+            let _ = write!(line, " -U {}", quote(REDACTED));
+        }
+    }
     let id = head
         .lines()
         .find_map(|line| line.strip_prefix("X-Request-ID: "));

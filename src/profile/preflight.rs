@@ -4,12 +4,13 @@
 
 use super::early::Early;
 use super::probe::{self, Answer, Limits};
+use super::route::{self, Unresolved};
 use super::{outcome, setup};
 use crate::base::{Exit, Ns, now};
 use crate::config::{Config, Url, WaitMode};
 use crate::engine::{Request, Target};
 use crate::view::tell;
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 use std::thread;
 use std::time::Duration;
 
@@ -23,8 +24,8 @@ const TRY: Ns = Ns(1_000_000_000);
 /// Where a url leads.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Place {
-    /// Its address, the one that accepts a connection if any does; absent for an unknown host.
-    pub addr: Option<SocketAddr>,
+    /// Its addresses that accept a connection, all of them if none does; none for an unknown host.
+    pub addrs: Vec<SocketAddr>,
     /// Why no connection is accepted.
     pub fault: Option<String>,
 }
@@ -35,14 +36,16 @@ pub struct Place {
 pub fn reach(config: &Config, deadline: Ns) -> Result<Vec<Place>, Early> {
     loop {
         let patience = config.connect_timeout.min(left(config, deadline));
-        let places: Vec<Place> = each(&config.urls, |url| find(url, patience));
+        let places = each(&config.urls, |url| find(config, url, patience));
+        let places: Result<Vec<Place>, Early> = places.into_iter().collect();
+        let places = places?;
         let faults: Vec<String> = config
             .urls
             .iter()
             .zip(&places)
             .filter_map(|(url, place)| {
                 let fault = place.fault.as_ref()?;
-                Some(format!("--url {}: {fault}", url.origin_shown()))
+                Some(format!("{}: {fault}", route::named(config, url)))
             })
             .collect();
         if faults.is_empty() {
@@ -59,7 +62,10 @@ pub fn reach(config: &Config, deadline: Ns) -> Result<Vec<Place>, Early> {
                 .for_each(|fault| warn(config, &format!("{fault}; {share}")));
             return Ok(places);
         }
-        let advice = "start the server, or give its address with --url";
+        let advice = match route::uses_proxy(config) {
+            true => "start the proxy or the server, or give their addresses with --proxy and --url",
+            false => "start the server, or give its address with --url",
+        };
         let text = format!("{}\n  {advice}", faults.join("\n  "));
         return Err(Early::new(Exit::Unreachable, text));
     }
@@ -100,33 +106,42 @@ pub(super) fn each<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync)
     })
 }
 
-fn find(url: &Url, patience: Ns) -> Place {
-    let addrs = match setup::resolve(url) {
-        Ok(addrs) => addrs,
-        Err(fault) => {
-            return Place {
-                addr: None,
-                fault: Some(fault),
-            };
-        }
-    };
-    let deadline = now() + patience;
-    let mut fault = None;
-    for addr in &addrs {
-        let wait = deadline.saturating_since(now()).0.max(1_000_000);
-        match TcpStream::connect_timeout(addr, Duration::from_nanos(wait)) {
-            Ok(_) => {
-                return Place {
-                    addr: Some(*addr),
-                    fault: None,
-                };
-            }
-            Err(error) => fault = fault.or(Some(error.to_string())),
-        }
+fn find(config: &Config, url: &Url, patience: Ns) -> Result<Place, Early> {
+    match route::resolve(config, url) {
+        Ok(addrs) => Ok(try_all(config, url, addrs, patience)),
+        Err(Unresolved::Misfit(text)) => Err(Early::usage(text)),
+        Err(Unresolved::Unknown(fault)) => Ok(Place {
+            addrs: Vec::new(),
+            fault: Some(fault),
+        }),
+    }
+}
+
+/// Connects to all addresses of a url at the same time. Those that accept no connection are left
+/// out where another does, and that is said.
+fn try_all(config: &Config, url: &Url, addrs: Vec<SocketAddr>, patience: Ns) -> Place {
+    let (dial, most) = (
+        route::dial(config),
+        Duration::from_nanos(patience.0.max(1_000_000)),
+    );
+    let tries = each(&addrs, |addr| {
+        let end = dial.connect(*addr, 0, most);
+        (*addr, end.err().map(|error| error.to_string()))
+    });
+    let (live, dead): (Vec<_>, Vec<_>) = tries.into_iter().partition(|(_, fault)| fault.is_none());
+    if live.is_empty() {
+        let fault = dead.into_iter().find_map(|(_, fault)| fault);
+        return Place { addrs, fault };
+    }
+    for (addr, fault) in dead {
+        let (name, fault) = (route::named(config, url), fault.unwrap_or_default());
+        tell(&format!(
+            "note: {name}: {addr} accepts no connection ({fault}) and is left out"
+        ));
     }
     Place {
-        addr: addrs.first().copied(),
-        fault,
+        addrs: live.into_iter().map(|(addr, _)| addr).collect(),
+        fault: None,
     }
 }
 
@@ -161,10 +176,11 @@ pub fn models(config: &Config, places: &[Place], targets: &[Target], deadline: N
 /// The models that a server lists.
 fn list(config: &Config, url: &Url, target: &Target, deadline: Ns) -> Result<Vec<String>, String> {
     let path = format!("{}{}", probe::models_path(&url.base), url.query);
-    let headers = setup::headers(config);
+    let path = route::request_target(config, url, &path);
+    let headers = route::headers(config, url);
     let request = probe::request("GET", &path, &url.authority(), &headers);
     let limits = limits(config, LIST_PATIENCE.min(left(config, deadline)));
-    match probe::exchange(target, &request, limits)? {
+    match probe::exchange(target, &route::dial(config), &request, limits)? {
         answer if answer.status == 200 => Ok(probe::model_names(&answer.body)),
         answer => Err(format!("status {}", answer.status)),
     }
@@ -190,10 +206,15 @@ fn limits(config: &Config, patience: Ns) -> Limits {
     }
 }
 
-fn ask(target: &Target, request: &Request, limits: Limits) -> Result<Answer, String> {
+fn ask(
+    config: &Config,
+    target: &Target,
+    request: &Request,
+    limits: Limits,
+) -> Result<Answer, String> {
     let mut bytes = Vec::new();
     target.template.fill(0, 0, &request.body, &mut bytes);
-    probe::exchange(target, &bytes, limits)
+    probe::exchange(target, &route::dial(config), &bytes, limits)
 }
 
 /// Sends one request of the run's kind to the first server that answers. A refusal of what we
@@ -207,15 +228,18 @@ pub fn check(
 ) -> Result<(), Early> {
     let mut faults = Vec::new();
     for (url, target) in live(config, places, targets) {
-        let origin = url.origin_shown();
-        let answer = match ask(target, request, limits(config, PATIENCE)) {
+        let name = match config.connections.proxy_for(url) {
+            Some(proxy) => format!("--url {} by {}", url.origin_shown(), proxy.origin()),
+            None => format!("--url {}", url.origin_shown()),
+        };
+        let answer = match ask(config, target, request, limits(config, PATIENCE)) {
             // Before it is cut, or half a key would stay.
             Ok(answer) => Answer {
                 body: outcome::secrets(config).mask(&answer.body).into_owned(),
                 ..answer
             },
             Err(text) => {
-                faults.push(format!("--url {origin}: a probe got no answer: {text}"));
+                faults.push(format!("{name}: a probe got no answer: {text}"));
                 continue;
             }
         };
@@ -229,10 +253,10 @@ pub fn check(
         return match probe::explain(&answer, model, &models) {
             None => Ok(()),
             Some(text) if probe::is_passing(answer.status) => {
-                warn(config, &format!("--url {origin}: {text}"));
+                warn(config, &format!("{name}: {text}"));
                 Ok(())
             }
-            Some(text) => Err(Early::usage(format!("--url {origin}: {text}"))),
+            Some(text) => Err(Early::usage(format!("{name}: {text}"))),
         };
     }
     faults.push("--wait-for-model-timeout waits for a model, --no-preflight sends no probe".into());
@@ -313,8 +337,28 @@ fn answers(
     deadline: Ns,
 ) -> Result<(), String> {
     let patience = PATIENCE.min(left(config, deadline));
-    match ask(target, request, limits(config, patience))? {
+    match ask(config, target, request, limits(config, patience))? {
         answer if (200..300).contains(&answer.status) => Ok(()),
         answer => Err(format!("status {}", answer.status)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::parse_url;
+    use std::net::TcpListener;
+
+    #[test]
+    fn an_address_that_accepts_nothing_is_left_out_where_another_does() {
+        let (config, url) = (Config::default(), parse_url("h").unwrap());
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let live = listener.local_addr().unwrap();
+        let dead = SocketAddr::from(([127, 0, 0, 2], live.port()));
+        let of = |addrs: &[SocketAddr]| try_all(&config, &url, addrs.to_vec(), Ns::MAX);
+        let place = of(&[dead, live]);
+        assert_eq!((place.addrs, place.fault), (vec![live], None));
+        let place = of(&[dead]);
+        assert!(place.addrs == [dead] && place.fault.unwrap().contains("refused"));
     }
 }

@@ -97,7 +97,8 @@ fn prepare_all(
     steps: &Steps,
 ) -> Result<Option<Prepared>, Early> {
     let replay = load_replay(&mut config)?;
-    setup::check_limits(&config).map_err(Early::usage)?;
+    let notes = setup::check_limits(&config).map_err(Early::usage)?;
+    notes.iter().for_each(|text| tell(&format!("note: {text}")));
     let (cores, placement) = setup::cores(&config).map_err(Early::usage)?;
     let is_alone = config.export_level > ExportLevel::Nothing;
     tell_placement(&placement, is_alone);
@@ -224,7 +225,7 @@ fn find_server(config: &mut Config, steps: &Steps) -> Result<Server, Early> {
         steps.begin("connecting to the server");
         preflight::reach(config, deadline)?
     };
-    let addrs: Vec<Option<SocketAddr>> = places.iter().map(|place| place.addr).collect();
+    let addrs: Vec<Vec<SocketAddr>> = places.iter().map(|place| place.addrs.clone()).collect();
     if ask {
         steps.begin("asking the server for its models");
         let nameless = setup::targets(config, &addrs, "").map_err(Early::usage)?;

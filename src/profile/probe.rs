@@ -4,7 +4,8 @@ use crate::base::{Ns, now, one_line};
 use crate::endpoint;
 use crate::engine::Target;
 use crate::http::codec::Piece;
-use crate::http::{Conn, Secured};
+use crate::http::{Conn, ConnError, Secured, TunnelError};
+use crate::runtime::Dial;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
@@ -13,6 +14,10 @@ use std::time::Duration;
 const ANSWER_BYTES_MAX: usize = 1024 * 1024;
 /// A limit was reached.
 const LATE: &str = "no answer in time";
+
+/// What to do about a proxy that says 407.
+const PROXY_HINT: &str = "the proxy wants a user and a password: give \
+                          --proxy http://user:password@host:port";
 
 /// What came back.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,22 +39,30 @@ pub struct Limits {
 
 /// Sends `request` on a connection of its own and reads the whole answer; one that has begun well
 /// and goes on past the limit is an answer too.
-pub fn exchange(target: &Target, request: &[u8], limits: Limits) -> Result<Answer, String> {
-    let addr = target.addr.ok_or("the host is not found")?;
+pub fn exchange(
+    target: &Target,
+    dial: &Dial,
+    request: &[u8],
+    limits: Limits,
+) -> Result<Answer, String> {
+    let addr = *target.addrs.first().ok_or("the host is not found")?;
     let begun = now();
     let (connected_by, deadline) = (begun + limits.connect, begun + limits.whole);
-    let mut socket =
-        TcpStream::connect_timeout(&addr, rest(connected_by)).map_err(|e| e.to_string())?;
-    let mut conn = Conn::new(target.tls.as_ref()).map_err(|e| e.to_string())?;
+    let socket = dial.connect(addr, 0, rest(connected_by));
+    let mut socket = socket.map_err(|e| e.to_string())?;
+    let mut conn = Conn::new(target.tls.as_ref(), &target.via).map_err(|e| e.to_string())?;
     let mut buffer = vec![0u8; 16 * 1024];
     while conn.secured() == Secured::Handshaking {
         flush(&mut conn, &mut socket, connected_by)?;
         let count = read(&mut socket, &mut buffer, connected_by)?;
         if count == 0 {
-            return Err("the server closed the connection during the TLS handshake".into());
+            return Err(match conn.is_opening() {
+                true => "the proxy closed the connection without an answer to CONNECT".into(),
+                false => "the server closed the connection during the TLS handshake".into(),
+            });
         }
         conn.receive_idle(&buffer[..count])
-            .map_err(|e| e.to_string())?;
+            .map_err(|error| with_hint(&error))?;
     }
     conn.begin();
     conn.queue(request).map_err(|e| e.to_string())?;
@@ -81,6 +94,16 @@ pub fn exchange(target: &Target, request: &[u8], limits: Limits) -> Result<Answe
     }
     answer.body = String::from_utf8_lossy(&body).into_owned();
     Ok(answer)
+}
+
+/// An error, and what to do where it is a proxy's that wants a password.
+fn with_hint(error: &ConnError) -> String {
+    match error {
+        ConnError::Tunnel(TunnelError::Refused { status: 407, .. }) => {
+            format!("{error}: {PROXY_HINT}")
+        }
+        error => error.to_string(),
+    }
 }
 
 /// What is left until a deadline; never nothing, which a socket takes for no limit.
@@ -161,6 +184,7 @@ pub fn explain(answer: &Answer, model: &str, models: &[String]) -> Option<String
     let hint = match answer.status {
         200..300 => return None,
         401 | 403 => "the server wants another key: give --api-key or OPENAI_API_KEY".to_string(),
+        407 => PROXY_HINT.to_string(),
         404 if !models.is_empty() && !models.iter().any(|name| name == model) => {
             format!(
                 "the server lists no model `{model}`; it has: {} (-m); or the path is not there \

@@ -7,6 +7,7 @@ use super::hooks::Profiler;
 use super::outcome::{self, Measured};
 use super::prepare::{self, Prepared};
 use super::records::{self, RecordOutcome, RecordPlan};
+use super::route;
 use super::setup;
 use super::signals::Signals;
 use super::steps::Steps;
@@ -14,7 +15,7 @@ use super::stops::{Backlog, Windows};
 use super::watch::{self, Worker};
 use crate::archive::RunDir;
 use crate::base::{Anchor, Exit, Ns, limits, now};
-use crate::config::{Config, ExportLevel};
+use crate::config::{Config, ExportLevel, Reuse};
 use crate::engine::{self, CoreOutput, CorePlan, RequestLimits, Stop};
 use crate::report::{RunInfo, Secrets};
 use crate::stats::{AccumulateOptions, Accumulator, Buffers, Environment, Record, Summary};
@@ -186,7 +187,7 @@ fn drive(
     let backlog = watch::watch(prepared, &workers, signals);
     prepared.payloads.stop();
     let outputs = join(workers)?;
-    let environment = watched.finish(&prepared.cores, &prepared.placement);
+    let environment = watched.finish(config, &prepared.cores, &prepared.placement);
     let records = recorder.join().map_err(|_| panicked())?;
     Ok(Driven {
         dir,
@@ -267,6 +268,8 @@ fn core_plans(
             seed: config.seed,
             limits: request_limits(config),
             failures: prepared.failures.clone(),
+            dial: route::dial(config),
+            keeps_connections: config.connections.reuse != Reuse::Never,
             connections: connections[core],
             cores: count,
             batch: if config.batching { BATCH } else { Ns::ZERO },

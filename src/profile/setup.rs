@@ -2,27 +2,17 @@
 
 use super::payload::{Builder, Payloads};
 use super::replay::Replay;
+use super::route;
 use crate::base::{Ns, limits};
-use crate::config::{Api, Config, Cores, Level, Load, Pattern, PhaseSpec, Url};
+use crate::config::{Api, Config, Cores, Level, Load, Pattern, PhaseSpec, Reuse, Url};
 use crate::endpoint;
 use crate::engine::{GatePlan, PaceOptions, PhasePlan, Target};
 use crate::http::{Template, TlsClient, TlsOptions};
 use crate::runtime;
 use crate::schedule::{Arrivals, Curve, Gaps, Law, Users};
 use crate::workload::{PromptSource, Tokenizer};
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::SocketAddr;
 use std::sync::Arc;
-
-/// The addresses of a url, at least one.
-pub fn resolve(url: &Url) -> Result<Vec<SocketAddr>, String> {
-    let found = (url.host.as_str(), url.port).to_socket_addrs();
-    let found = found.map_err(|error| format!("`{}` is not found: {error}", url.host))?;
-    let all: Vec<SocketAddr> = found.collect();
-    match all.is_empty() {
-        true => Err(format!("`{}` has no address", url.host)),
-        false => Ok(all),
-    }
-}
 
 /// Headers of every request, in the order of the wire.
 pub fn headers(config: &Config) -> Vec<(String, String)> {
@@ -52,6 +42,10 @@ pub fn headers(config: &Config) -> Vec<(String, String)> {
     add("Content-Type", "application/json".to_string());
     if let Some(key) = &config.api_key {
         add("Authorization", format!("Bearer {key}"));
+    }
+    if config.connections.reuse == Reuse::Never {
+        // The server closes first, so that the ports of this machine are free at once.
+        add("Connection", "close".to_string());
     }
     all.extend(config.headers.iter().cloned());
     all
@@ -84,7 +78,7 @@ pub fn path(config: &Config, url: &Url, model: &str) -> String {
 /// The targets, in the order of the urls and of their addresses.
 pub fn targets(
     config: &Config,
-    addrs: &[Option<SocketAddr>],
+    addrs: &[Vec<SocketAddr>],
     model: &str,
 ) -> Result<Vec<Target>, String> {
     let options = TlsOptions {
@@ -95,17 +89,18 @@ pub fn targets(
         .urls
         .iter()
         .zip(addrs)
-        .map(|(url, &addr)| {
+        .map(|(url, addrs)| {
             let tls = match url.tls {
-                true => Some(TlsClient::new(&url.host, &options).map_err(|e| e.to_string())?),
+                true => Some(TlsClient::new(url.name(), &options).map_err(|e| e.to_string())?),
                 false => None,
             };
-            let path = path(config, url, model);
-            let template = Template::new(&path, &url.authority(), &headers(config))
+            let path = route::request_target(config, url, &path(config, url, model));
+            let template = Template::new(&path, &url.authority(), &route::headers(config, url))
                 .map_err(|error| format!("--header: {error}"))?
                 .with_session_headers(&session_headers(config));
             Ok(Target {
-                addr,
+                addrs: addrs.clone(),
+                via: route::via(config, url),
                 tls,
                 template,
             })
@@ -293,8 +288,9 @@ pub fn shares(total: usize, cores: usize) -> Vec<usize> {
         .collect()
 }
 
-/// Checks that files and ports suffice, and raises the soft limit of files.
-pub fn check_limits(config: &Config) -> Result<(), String> {
+/// Checks that files and ports suffice, and raises the soft limit of files. Gives sentences for the
+/// reader.
+pub fn check_limits(config: &Config) -> Result<Vec<String>, String> {
     let streams = u64::from(streams(config));
     let limits = runtime::raise_fds();
     // Two per connection while a wait for writability holds a copy, and the program's own.
@@ -305,16 +301,7 @@ pub fn check_limits(config: &Config) -> Result<(), String> {
             limits.soft
         ));
     }
-    let (first, last) = runtime::port_range();
-    let ports = u64::from(last.saturating_sub(first)) + 1;
-    let per_url = streams.div_ceil(config.urls.len().max(1) as u64);
-    if per_url > ports {
-        return Err(format!(
-            "--concurrency {streams}: {per_url} ports needed towards one url, there are {ports} \
-             (net.ipv4.ip_local_port_range)"
-        ));
-    }
-    Ok(())
+    route::check(config, streams)
 }
 
 /// The request bodies of a run.
@@ -338,6 +325,9 @@ pub fn total(pace: &PaceOptions) -> Option<u64> {
 
 /// Connections to open before the start.
 pub fn connections(config: &Config) -> usize {
+    if config.connections.reuse == Reuse::Never {
+        return 0;
+    }
     let wanted = streams(config) as usize;
     let counts = config.phases.iter().map(|phase| phase.requests);
     let requests: Option<u64> = counts.sum();

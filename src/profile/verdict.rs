@@ -165,7 +165,8 @@ fn load_checks(config: &Config, client: &ClientReport, out: &mut Vec<Check>) {
         "resources_short",
         client.resources_short,
         "requests without a descriptor or port",
-        "more open files (ulimit -n), more --url, or a cap on requests in flight (--concurrency)",
+        "more open files (ulimit -n), more --source-ip, or a cap on requests in flight \
+         (--concurrency)",
     );
 }
 

@@ -379,6 +379,7 @@ fn environment(found: &Environment) -> Value {
         "clock_steps_count": found.clock_steps_count,
         "open_files_max": found.open_files_max,
         "ports_count": found.ports_count,
+        "proxy": if found.uses_proxy { "used" } else { "none" },
     })
 }
 

@@ -124,6 +124,7 @@ fn failure_details(failure: &Failure) -> Value {
         FailureKind::Network => "network",
         FailureKind::Timeout => "timeout",
         FailureKind::Stream => "stream",
+        FailureKind::Proxy => "proxy",
         FailureKind::Client => "client",
         FailureKind::Cancelled => "cancelled",
     };

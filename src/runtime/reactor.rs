@@ -1,6 +1,7 @@
 //! One core's sockets: connect, send, and "these bytes, this connection, received at this time".
 
 use super::clockwatch::ClockWatch;
+use super::dial::{self, Dial};
 use super::inbox::{Gate, Inbox, Note};
 use super::ring::{Read, Ring};
 use super::socket::{self, TcpInfo};
@@ -201,8 +202,9 @@ impl Reactor {
         self.batch = batch;
     }
 
-    /// Begins to connect; the end comes as [`Event::Connected`].
-    pub fn connect(&mut self, addr: SocketAddr) -> Token {
+    /// Begins to connect, from the source address whose `turn` it is; the end comes as
+    /// [`Event::Connected`].
+    pub fn connect(&mut self, addr: SocketAddr, dial: &Dial, turn: usize) -> Token {
         let slot = self.free.pop().unwrap_or_else(|| {
             self.conns.push(Conn {
                 generation: 0,
@@ -219,13 +221,18 @@ impl Reactor {
         };
         let inbox = self.inbox.clone();
         inbox.expect_one();
+        let begun = (!dial.is_plain()).then(|| dial.begin(addr, turn));
         monoio::spawn(async move {
-            let result = monoio::net::TcpStream::connect_addr(addr)
-                .await
-                .map(|stream| {
-                    // SAFETY: `into_raw_fd` gives up the descriptor, so that it has one owner.
-                    unsafe { OwnedFd::from_raw_fd(stream.into_raw_fd()) }
-                });
+            let result = match begun {
+                Some(Ok(socket)) => dial::established(socket).await,
+                Some(Err(error)) => Err(error),
+                None => monoio::net::TcpStream::connect_addr(addr)
+                    .await
+                    .map(|stream| {
+                        // SAFETY: `into_raw_fd` gives up the descriptor, so that it has one owner.
+                        unsafe { OwnedFd::from_raw_fd(stream.into_raw_fd()) }
+                    }),
+            };
             inbox.expected_one_came();
             inbox.push(Note::Connected(token, result));
         });

@@ -13,20 +13,20 @@ pub(super) const CONTROL_BYTES: usize = 64;
 
 /// Sets what every connection has: no Nagle, kernel receive times.
 pub(super) fn prepare(fd: RawFd) -> io::Result<()> {
-    set(fd, libc::IPPROTO_TCP, libc::TCP_NODELAY)?;
-    set(fd, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS)
+    set(fd, libc::IPPROTO_TCP, libc::TCP_NODELAY, 1)?;
+    set(fd, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 1)
 }
 
-fn set(fd: RawFd, level: i32, name: i32) -> io::Result<()> {
-    let on: libc::c_int = 1;
-    // SAFETY: `on` outlives the call and its length is given.
+/// Sets an option of 32 bits.
+pub(super) fn set(fd: RawFd, level: i32, name: i32, value: u32) -> io::Result<()> {
+    // SAFETY: `value` outlives the call and its length is given.
     let rc = unsafe {
         libc::setsockopt(
             fd,
             level,
             name,
-            (&raw const on).cast(),
-            size_of::<libc::c_int>() as u32,
+            (&raw const value).cast(),
+            size_of::<u32>() as u32,
         )
     };
     if rc == 0 {

@@ -21,8 +21,10 @@ pub struct Environment {
     pub clock_steps_count: u32,
     /// Limit of open files in force.
     pub open_files_max: u64,
-    /// Ephemeral ports per target address.
+    /// Ports towards one target address, over all addresses that connections come from.
     pub ports_count: u32,
+    /// A request went through a proxy.
+    pub uses_proxy: bool,
 }
 
 impl Environment {

@@ -24,6 +24,8 @@ pub enum FailureKind {
     Timeout,
     /// A 200 whose stream is cut, empty, of the wrong type, or holds an error.
     Stream,
+    /// The proxy: it is not there, wants a password, or opens no tunnel.
+    Proxy,
     /// Ours: file descriptors, ports, cancelled at the end of the run.
     Client,
     /// Nobody's: cancelled as asked for.
@@ -33,7 +35,7 @@ pub enum FailureKind {
 /// The part of a request in which it failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Stage {
-    /// TCP or TLS.
+    /// TCP, a proxy's tunnel, or TLS.
     Connect,
     /// Writing the request.
     Send,

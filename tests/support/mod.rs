@@ -13,7 +13,8 @@ use tokenring::engine::{
     self, CoreOutput, CorePlan, GatePlan, Pace, PaceOptions, PhasePlan, Request, RequestLimits,
     Requests, Stop, Target,
 };
-use tokenring::http::{Template, TlsClient};
+use tokenring::http::{Template, TlsClient, Via};
+use tokenring::runtime::Dial;
 use tokenring::stats::Record;
 
 /// What a server does with one request.
@@ -156,6 +157,11 @@ pub struct Ask {
     pub phases: Vec<PhasePlan>,
     pub limits: RequestLimits,
     pub tls: Option<TlsClient>,
+    /// Further addresses of each target.
+    pub more_addrs: Vec<SocketAddr>,
+    pub via: Via,
+    pub dial: Dial,
+    pub keeps_connections: bool,
     /// Cancel after so long.
     pub cancel_after: Option<Ns>,
     /// All but the first request are sent only after this was told; the core stands still until.
@@ -184,6 +190,10 @@ impl Ask {
                 cancellation: None,
             },
             tls: None,
+            more_addrs: Vec::new(),
+            via: Via::Direct,
+            dial: Dial::default(),
+            keeps_connections: true,
             cancel_after: None,
             hold: None,
         }
@@ -227,7 +237,10 @@ pub fn run(ask: &Ask) -> (Vec<Record>, Vec<CoreOutput>) {
         .targets
         .iter()
         .map(|&addr| Target {
-            addr: Some(addr),
+            addrs: std::iter::once(addr)
+                .chain(ask.more_addrs.iter().copied())
+                .collect(),
+            via: ask.via.clone(),
             tls: ask.tls.clone(),
             template: Template::new("/v1/chat/completions", "test", &[]).unwrap(),
         })
@@ -252,7 +265,9 @@ pub fn run(ask: &Ask) -> (Vec<Record>, Vec<CoreOutput>) {
                     seed: 1,
                     limits: ask.limits,
                     failures: None,
-                    connections: share(ask.slots),
+                    dial: ask.dial.clone(),
+                    keeps_connections: ask.keeps_connections,
+                    connections: share(ask.slots) * usize::from(ask.keeps_connections),
                     cores: usize::from(ask.cores),
                     batch: Ns(300_000),
                     ring: ask.ring,

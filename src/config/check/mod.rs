@@ -2,6 +2,7 @@
 //! `profile --help`.
 
 mod client;
+mod connections;
 mod limits;
 mod load;
 mod output;
@@ -102,6 +103,7 @@ impl Draft {
         self.sessions(&mut config)?;
         self.trace(&mut config)?;
         self.output(&mut config, &mut notes)?;
+        self.connections(&mut config, &mut notes)?;
         self.client(&mut config)?;
         contradictions(&config)?;
         config.command_line = command_line.into();
@@ -669,6 +671,42 @@ mod tests {
                 json!({"profile_export_prefix": "a/b"}),
                 "--profile-export-prefix",
             ),
+        ]);
+    }
+
+    #[test]
+    fn what_connections_cannot_be_names_its_flag() {
+        are_refused([
+            (
+                json!({"connection_reuse_strategy": "x"}),
+                "--connection-reuse-strategy: `x`",
+            ),
+            (json!({"source_ip": "h"}), "--source-ip: `h` is no IP"),
+            (json!({"source_ip": ""}), "--source-ip: it is empty"),
+            (json!({"source_ip": "::"}), "--source-ip: `::` is no single"),
+            (
+                json!({"source_ip": ["10.0.0.1", "10.0.0.2,10.0.0.1"]}),
+                "--source-ip: `10.0.0.1` is given twice",
+            ),
+            (json!({"local_port_range": "9"}), "--local-port-range"),
+            (json!({"local_port_range": "9-8"}), "--local-port-range"),
+            (json!({"local_port_range": "0-8"}), "--local-port-range"),
+            (json!({"tcp_keepalive": 0.5}), "--tcp-keepalive: 0.5 is out"),
+            (json!({"tcp_keepalive": 1.5}), "--tcp-keepalive: 1.5 is no"),
+            (json!({"tcp_user_timeout": 0.0}), "--tcp-user-timeout"),
+            (json!({"tcp_recv_buffer": 0}), "--tcp-recv-buffer"),
+            (json!({"tcp_send_buffer": 1 << 31_i64}), "--tcp-send-buffer"),
+            (json!({"proxy": "h:1"}), "--proxy: `h:1`"),
+            (
+                json!({"proxy": "https://u:p@h:1"}),
+                "--proxy: `https://<redacted>@h:1`: `https` is not",
+            ),
+            (
+                json!({"proxy": "http://h:1", "no_proxy": "a,10.0.0.0/99"}),
+                "--no-proxy: `10.0.0.0/99`",
+            ),
+            (json!({"demo": true, "proxy": "http://h:1"}), "--demo"),
+            (json!({"no_proxy": "h"}), "--no-proxy: it needs --proxy"),
         ]);
     }
 

@@ -52,7 +52,7 @@ impl Default for Head {
 
 impl Head {
     /// Reads a head from the front of `bytes`: its length, or `None` when more is needed.
-    pub(super) fn parse(&mut self, bytes: &[u8]) -> Result<Option<usize>, CodecError> {
+    pub(in crate::http) fn parse(&mut self, bytes: &[u8]) -> Result<Option<usize>, CodecError> {
         let mut headers = [httparse::EMPTY_HEADER; limits::HEADERS_MAX];
         let mut response = httparse::Response::new(&mut headers);
         let status = httparse::ParserConfig::default()
