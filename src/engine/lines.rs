@@ -69,8 +69,8 @@ impl Core {
     }
 
     /// The idle connection to try next: the one used last, which is in the cache; of those to
-    /// several addresses the one idle longest, so that each address gets its share. With sessions,
-    /// `Reuse::Sticky` takes that of the session's last turn here, and no other.
+    /// several addresses the one idle longest, so that each address gets its share. Where
+    /// `Reuse::Sticky` is to be served: that of the session's last turn, and no other.
     fn idle_line(&mut self, target: usize) -> Option<Token> {
         let idle = &mut self.idle[target];
         match self.plan.targets[target].addrs.len() > 1 && !idle.is_empty() {

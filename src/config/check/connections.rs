@@ -51,8 +51,8 @@ fn reuse(draft: &Draft, notes: &mut Vec<String>) -> Result<Reuse, ConfigError> {
         None | Some("pooled") => Ok(Reuse::Pooled),
         Some("never") => Ok(Reuse::Never),
         Some("sticky-user-sessions") => {
-            let text = "--connection-reuse-strategy sticky-user-sessions: no request here belongs \
-                        to a session, so that any idle connection is taken, as with pooled";
+            let text = "--connection-reuse-strategy sticky-user-sessions: a session does not keep \
+                        its connection yet; any idle one is taken, as with pooled";
             notes.push(text.into());
             Ok(Reuse::Sticky)
         }
