@@ -589,3 +589,51 @@ fn a_trace_that_is_none_names_file_and_line_before_anything_is_sent() {
         assert!(stderr.contains(told), "{told}: {stderr}");
     }
 }
+
+#[test]
+fn a_sticky_session_keeps_its_connection_and_nobody_else_has_it() {
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let kept = seen.clone();
+    // Each connection has a thread of its own.
+    let addr = serve_asked(move |_, request| {
+        let text = String::from_utf8_lossy(request).into_owned();
+        let id = text
+            .lines()
+            .find_map(|line| line.strip_prefix("X-Correlation-ID: "));
+        let id = id.unwrap_or_default().to_string();
+        kept.lock().unwrap().push((id, std::thread::current().id()));
+        vec![
+            send(CHUNKED),
+            send(chunk(&format!("data: {}\n\ndata: [DONE]\n\n", ev("a"))) + "0\r\n\r\n"),
+        ]
+    });
+    let sticky = [
+        "--connection-reuse-strategy",
+        "sticky-user-sessions",
+        "--no-preflight",
+    ];
+    let load = [
+        "--concurrency",
+        "2",
+        "--num-sessions",
+        "5",
+        "--session-turns-mean",
+        "3",
+    ];
+    let ran = run(&addr.to_string(), &[&sticky[..], &load[..]].concat());
+    assert_eq!(ran.records.len(), 15);
+    let seen = seen.lock().unwrap();
+    let mut lines: BTreeMap<&str, Vec<std::thread::ThreadId>> = BTreeMap::new();
+    for (session, line) in seen.iter() {
+        lines.entry(session).or_default().push(*line);
+    }
+    assert_eq!(lines.len(), 5);
+    for own in lines.values() {
+        assert!(
+            own.len() == 3 && own.iter().all(|line| line == &own[0]),
+            "{lines:?}"
+        );
+    }
+    let all: std::collections::HashSet<_> = seen.iter().map(|(_, line)| *line).collect();
+    assert_eq!(all.len(), 5);
+}

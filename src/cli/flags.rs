@@ -533,7 +533,7 @@ mod tests {
             assert_eq!(key(name), Ok("isl".into()));
         }
         assert!(key("concurency").unwrap_err().contains("`concurrency`"));
-        assert!(key("input_file").unwrap_err().contains("later version"));
+        assert!(key("public_dataset").unwrap_err().contains("later version"));
         assert!(key("zzz").unwrap_err().contains("no such setting"));
     }
 }

@@ -223,7 +223,7 @@ mod tests {
 
     #[test]
     fn a_peer_s_flag_is_known_and_a_typing_error_is_not() {
-        assert!(reason("input-file").unwrap().contains("later"));
+        assert!(reason("public-dataset").unwrap().contains("later"));
         assert!(reason("zmq-host").unwrap().contains("one process"));
         assert_eq!(reason("concurency"), None);
         let served = crate::cli::flags::command();

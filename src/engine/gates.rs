@@ -82,10 +82,13 @@ impl Gates {
             note(self.cap.as_ref(), number);
         }
         let url = self.urls.get(entry.url);
-        let is_in = pass(&held.urls[entry.url], url, at).and_then(|()| {
-            let prefill = self.prefill.as_ref();
-            let is_in = prefill.map_or(Some(()), |gate| pass(&held.prefill, Some(gate), at));
-            if is_in.is_none() {
+        let through = |held: &AtomicU32, gate: Option<&Gate>| match gate {
+            Some(_) => pass(held, gate, at),
+            None => Some(()),
+        };
+        let is_in = through(&held.urls[entry.url], url).and_then(|()| {
+            let is_in = through(&held.prefill, self.prefill.as_ref());
+            if is_in.is_none() && url.is_some() {
                 held.urls[entry.url].fetch_sub(1, Ordering::AcqRel);
             }
             is_in
@@ -107,7 +110,9 @@ impl Gates {
         if self.prefill.is_some() {
             held.prefill.fetch_sub(1, Ordering::AcqRel);
         }
-        held.urls[entry.url].fetch_sub(1, Ordering::AcqRel);
+        if self.urls.get(entry.url).is_some() {
+            held.urls[entry.url].fetch_sub(1, Ordering::AcqRel);
+        }
     }
 
     /// The request is sent: its places are no longer to be had.

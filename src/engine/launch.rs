@@ -72,7 +72,9 @@ impl Core {
         slot: Option<Slot>,
         session: Option<Box<Session>>,
     ) {
-        let target = usize::try_from(record.index).unwrap_or(0) % self.plan.targets.len();
+        let kept = session.as_ref().and_then(|session| session.line);
+        let dealt = usize::try_from(record.index).unwrap_or(0) % self.plan.targets.len();
+        let target = kept.map_or(dealt, |(_, target)| target);
         let mut rng = Rng::new(self.plan.seed, Stream::RequestId, record.index);
         record.request_id = (u128::from(rng.bits()) << 64) | u128::from(rng.bits());
         let mut rng = Rng::new(self.plan.seed, Stream::Session, record.session);
@@ -106,6 +108,6 @@ impl Core {
         };
         (flight.holds_prefill, flight.session) = (holds_prefill, session);
         self.in_flight += 1;
-        self.put_on_line(target, flight);
+        self.put_on_line(target, flight, kept.map(|(token, _)| token));
     }
 }

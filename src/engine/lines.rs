@@ -50,8 +50,15 @@ pub(super) struct Line {
 }
 
 impl Core {
-    pub(super) fn put_on_line(&mut self, target: usize, flight: Box<Flight>) {
-        while let Some(token) = self.idle_line(target) {
+    /// Sends on the connection that the session keeps, if that is still good, else on an idle one
+    /// or a new one.
+    pub(super) fn put_on_line(
+        &mut self,
+        target: usize,
+        flight: Box<Flight>,
+        mut kept: Option<Token>,
+    ) {
+        while let Some(token) = kept.take().or_else(|| self.idle_line(target)) {
             let plain = self.plan.targets[target].tls.is_none();
             let is_idle = |line: &mut Line| matches!(line.doing, Doing::Idle);
             if !self.line(token).is_some_and(is_idle) {
@@ -69,8 +76,7 @@ impl Core {
     }
 
     /// The idle connection to try next: the one used last, which is in the cache; of those to
-    /// several addresses the one idle longest, so that each address gets its share. Where
-    /// `Reuse::Sticky` is to be served: that of the session's last turn, and no other.
+    /// several addresses the one idle longest, so that each address gets its share.
     fn idle_line(&mut self, target: usize) -> Option<Token> {
         let idle = &mut self.idle[target];
         match self.plan.targets[target].addrs.len() > 1 && !idle.is_empty() {
@@ -412,18 +418,25 @@ impl Core {
 
     pub(super) fn complete(&mut self, token: Token, at: Ns, clean: bool) {
         self.note_health(token);
-        let keeps = self.plan.keeps_connections;
+        let (keeps, sticky) = (self.plan.keeps_connections, self.plan.sticky);
         let Some(line) = self.line(token) else { return };
         let Some(mut flight) = line.flight.take() else {
             return;
         };
         let reusable = keeps && clean && line.conn.as_ref().is_some_and(Conn::keeps_alive);
         let target = line.target;
+        // With sticky sessions a connection that was one's is no other's.
+        let session = flight.session.as_mut().filter(|_| sticky && reusable);
+        let is_kept = session.is_some();
+        if let Some(session) = session {
+            session.line = Some((token, target));
+        }
+        let reusable = reusable && (is_kept || !sticky);
         line.doing = if reusable { Doing::Idle } else { Doing::Closed };
-        if reusable {
-            self.idle[target].push(token);
-        } else {
-            self.reactor.close(token);
+        match reusable {
+            true if is_kept => {}
+            true => self.idle[target].push(token),
+            false => self.reactor.close(token),
         }
         faults::refused(&mut flight, self.plan.targets[target].via.is_proxied());
         flight.complete(at);

@@ -573,7 +573,9 @@ impl Pace {
         if let Some(gate) = self.gates[self.part()].urls.get(url) {
             gate.freed(at);
         }
-        if let Some(held) = self.held.urls.get(url) {
+        if !self.gates[usize::from(part)].urls.is_empty()
+            && let Some(held) = self.held.urls.get(url)
+        {
             held.fetch_sub(1, Ordering::AcqRel);
         }
         state.ended(at, failed);

@@ -98,6 +98,8 @@ pub struct CorePlan {
     pub check_stamps: bool,
     /// What to send.
     pub requests: Arc<dyn Requests>,
+    /// A session has a connection of its own.
+    pub sticky: bool,
     /// When to send.
     pub pace: Arc<Pace>,
     /// Seed for request ids.

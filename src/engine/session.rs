@@ -6,6 +6,7 @@ use super::pace::Pace;
 use super::plan::{Request, Talk};
 use super::slots::Slot;
 use crate::base::Ns;
+use crate::runtime::Token;
 use crate::stats::Record;
 use std::collections::{BinaryHeap, VecDeque};
 use std::sync::Arc;
@@ -28,6 +29,8 @@ pub(super) struct Session {
     tokens: u32,
     /// The slot that it holds in a closed loop.
     pub slot: Option<Slot>,
+    /// The connection that it keeps, and where that leads to.
+    pub line: Option<(Token, usize)>,
     /// When its last turn was sent.
     sent: Ns,
 }
@@ -46,6 +49,7 @@ impl Session {
             said: Vec::new(),
             tokens: 0,
             slot: None,
+            line: None,
             sent: Ns::ZERO,
         }))
     }
@@ -202,6 +206,7 @@ impl Core {
                 if let Some(slot) = session.slot.take() {
                     self.slots.give_back(slot, at, true);
                 }
+                self.drop_kept(&session);
                 self.plan.pace.session_ended(at, session.part);
             }
         }
@@ -227,6 +232,13 @@ impl Core {
         }
     }
 
+    /// A session that is over keeps no connection.
+    pub(super) fn drop_kept(&mut self, session: &Session) {
+        if let Some((token, _)) = session.line {
+            self.drop_idle(token);
+        }
+    }
+
     /// The request of a session's next turn.
     pub(super) fn turn(&self, session: &mut Session) -> Request {
         session.next()
@@ -238,8 +250,10 @@ impl Core {
         let part = usize::from(session.part);
         let is_current = pace.part() == part && !self.finished;
         if !is_current || !session.hear(record) {
+            self.drop_kept(&session);
             return false;
         }
+        let pace = &self.plan.pace;
         let start = pace.phase_start(part).unwrap_or_default();
         let due = match &pace.phases()[part].users {
             Some(users) => (session.sent + users.gap).max(at),

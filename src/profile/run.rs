@@ -270,6 +270,7 @@ fn core_plans(
             failures: prepared.failures.clone(),
             dial: route::dial(config),
             keeps_connections: config.connections.reuse != Reuse::Never,
+            sticky: config.connections.reuse == Reuse::Sticky,
             connections: connections[core],
             cores: count,
             batch: if config.batching { BATCH } else { Ns::ZERO },

@@ -262,6 +262,7 @@ pub fn run(ask: &Ask) -> (Vec<Record>, Vec<CoreOutput>) {
                     check_stamps: false,
                     requests: Arc::new(Same(ask.hold.clone())),
                     pace: pace.clone(),
+                    sticky: false,
                     seed: 1,
                     limits: ask.limits,
                     failures: None,

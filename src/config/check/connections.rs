@@ -15,17 +15,13 @@ const KEEPALIVE_MAX: f64 = 32_767.0;
 const USER_TIMEOUT_MAX: f64 = 86_400.0;
 
 impl Draft {
-    pub(super) fn connections(
-        &self,
-        config: &mut Config,
-        notes: &mut Vec<String>,
-    ) -> Result<(), ConfigError> {
+    pub(super) fn connections(&self, config: &mut Config) -> Result<(), ConfigError> {
         let bytes = |flag, given| {
             let bytes = count(flag, given, 1, BUFFER_MAX)?;
             Ok(bytes.and_then(|n| u32::try_from(n).ok()))
         };
         config.connections = Connections {
-            reuse: reuse(self, notes)?,
+            reuse: reuse(self)?,
             keepalive: span("tcp-keepalive", self.tcp_keepalive, 1.0, KEEPALIVE_MAX)?,
             recv_buffer: bytes("tcp-recv-buffer", self.tcp_recv_buffer)?,
             send_buffer: bytes("tcp-send-buffer", self.tcp_send_buffer)?,
@@ -46,16 +42,11 @@ impl Draft {
     }
 }
 
-fn reuse(draft: &Draft, notes: &mut Vec<String>) -> Result<Reuse, ConfigError> {
+fn reuse(draft: &Draft) -> Result<Reuse, ConfigError> {
     match draft.connection_reuse_strategy.as_deref() {
         None | Some("pooled") => Ok(Reuse::Pooled),
         Some("never") => Ok(Reuse::Never),
-        Some("sticky-user-sessions") => {
-            let text = "--connection-reuse-strategy sticky-user-sessions: a session does not keep \
-                        its connection yet; any idle one is taken, as with pooled";
-            notes.push(text.into());
-            Ok(Reuse::Sticky)
-        }
+        Some("sticky-user-sessions") => Ok(Reuse::Sticky),
         Some(other) => no(
             "connection-reuse-strategy",
             format!("`{other}` is unknown; give pooled, never or sticky-user-sessions"),

@@ -15,7 +15,7 @@ mod stops;
 mod target;
 mod trace;
 
-use super::{Api, Config, Cores, Draft};
+use super::{Api, Config, Cores, Draft, Reuse};
 use crate::base::Ns;
 use serde_json::Value;
 
@@ -103,7 +103,7 @@ impl Draft {
         self.sessions(&mut config)?;
         self.trace(&mut config)?;
         self.output(&mut config, &mut notes)?;
-        self.connections(&mut config, &mut notes)?;
+        self.connections(&mut config)?;
         self.client(&mut config)?;
         contradictions(&config)?;
         config.command_line = command_line.into();
@@ -129,6 +129,16 @@ fn contradictions(config: &Config) -> Result<(), ConfigError> {
         return no(
             "demo",
             "the demo speaks chat and completions; leave --backend out",
+        );
+    }
+    let caps_urls = config
+        .phases
+        .iter()
+        .any(|phase| phase.load.per_url.is_some());
+    if caps_urls && config.connections.reuse == Reuse::Sticky {
+        return no(
+            "concurrency-per-url",
+            "sessions keep to their url with sticky-user-sessions: there is nothing to deal",
         );
     }
     let caps_prefill = config
