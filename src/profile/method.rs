@@ -107,9 +107,9 @@ fn instability(client: &ClientReport) -> Option<String> {
 /// [`crate::stats::course::Course::growth`], or the run was found to be over-saturated while it
 /// went on, see [`crate::stats::saturation`].
 fn overload(config: &Config, client: &ClientReport) -> Option<String> {
-    let rate_per_s = config.load().rate_per_s().filter(|rate| rate.is_finite())?;
+    let rate = config.load().rate_per_s().filter(|rate| rate.is_finite());
     let growth = client.course.growth.filter(|&growth| growth > GROWTH_MAX);
-    let growth = growth.map(|growth| {
+    let growth = growth.zip(rate).map(|(growth, rate_per_s)| {
         let taken = rate_per_s / (1.0 + growth);
         let under = match config.load().cap() {
             Some(cap) => format!(" with {cap} in flight"),
@@ -329,6 +329,13 @@ mod tests {
                     token from 4000 to 8000 ms; latency tells how long the run was, not how fast \
                     the server is";
         assert_eq!(lines(&open(20.0, None), &[], &client), [said]);
+        // A trace that is replayed has no rate of its own.
+        let mut replay = config(Draft::default());
+        (
+            replay.phases[0].load.scheduled,
+            replay.phases[0].load.concurrency,
+        ) = (true, None);
+        assert_eq!(lines(&replay, &[], &client), [said]);
         client.course.growth = Some(1.0);
         let both = lines(&open(20.0, None), &[], &client);
         assert_eq!(both.len(), 1);
