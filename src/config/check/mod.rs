@@ -131,26 +131,7 @@ fn contradictions(config: &Config) -> Result<(), ConfigError> {
             "the demo speaks chat and completions; leave --backend out",
         );
     }
-    let caps_urls = config
-        .phases
-        .iter()
-        .any(|phase| phase.load.per_url.is_some());
-    if caps_urls && config.connections.reuse == Reuse::Sticky {
-        return no(
-            "concurrency-per-url",
-            "sessions keep to their url with sticky-user-sessions: there is nothing to deal",
-        );
-    }
-    let caps_prefill = config
-        .phases
-        .iter()
-        .any(|phase| phase.load.prefill.is_some());
-    if caps_prefill && !config.streaming {
-        return no(
-            "prefill-concurrency",
-            "it needs --streaming, which tells the first token",
-        );
-    }
+    caps(config)?;
     if config.tls_insecure && config.tls_ca.is_some() {
         return no(
             "tls-ca",
@@ -191,6 +172,31 @@ fn contradictions(config: &Config) -> Result<(), ConfigError> {
         ),
         _ => Ok(()),
     }
+}
+
+/// Caps that could hold nothing back.
+fn caps(config: &Config) -> Result<(), ConfigError> {
+    let caps_urls = config
+        .phases
+        .iter()
+        .any(|phase| phase.load.per_url.is_some());
+    if caps_urls && config.connections.reuse == Reuse::Sticky {
+        return no(
+            "concurrency-per-url",
+            "sessions keep to their url with sticky-user-sessions: there is nothing to deal",
+        );
+    }
+    let caps_prefill = config
+        .phases
+        .iter()
+        .any(|phase| phase.load.prefill.is_some());
+    if caps_prefill && !config.streaming {
+        return no(
+            "prefill-concurrency",
+            "it needs --streaming, which tells the first token",
+        );
+    }
+    Ok(())
 }
 
 #[cfg(test)]
