@@ -27,16 +27,10 @@ struct Piece {
 enum Shape {
     /// From `start` on, by `slope` more each second.
     Linear { start: f64, slope: f64 },
-    /// From `start`, by `rise` in all over the piece, as the power `exponent` of the time.
-    Power {
-        start: f64,
-        rise: f64,
-        exponent: f64,
-    },
+    /// From `start`, by `rise` in all over the piece, as the square of the time.
+    Square { start: f64, rise: f64 },
 }
 
-/// Of an exponential ramp: the value at half its time is a quarter of the way.
-pub(super) const EXPONENT: f64 = 2.0;
 /// A rate's ramp begins with what it would reach after so long.
 const FIRST_STEP_S: f64 = 0.1;
 
@@ -45,13 +39,9 @@ impl Piece {
     fn expected(&self, x: f64) -> f64 {
         match self.shape {
             Shape::Linear { start, slope } => x * (start + 0.5 * slope * x),
-            Shape::Power {
-                start,
-                rise,
-                exponent,
-            } => {
-                let part = (x / self.length).powf(exponent);
-                x * (start + rise * part / (exponent + 1.0))
+            Shape::Square { start, rise } => {
+                let part = x / self.length;
+                x * (start + rise * part * part / 3.0)
             }
         }
     }
@@ -64,32 +54,12 @@ impl Piece {
             Shape::Linear { start, slope } => {
                 2.0 * count / (start + (start * start + 2.0 * slope * count).max(0.0).sqrt())
             }
-            Shape::Power {
-                start,
-                rise,
-                exponent,
-            } => {
-                // Newton from the right of a convex rise, or a falling one's left, held in bounds.
-                let (mut low, mut high) = (0.0, self.length);
-                let mut x = 0.5 * self.length;
-                for _ in 0..60 {
-                    let error = self.expected(x) - count;
-                    match error > 0.0 {
-                        true => high = x,
-                        false => low = x,
-                    }
-                    let rate = start + rise * (x / self.length).powf(exponent);
-                    let next = x - error / rate;
-                    let next = match next > low && next < high {
-                        true => next,
-                        false => 0.5 * (low + high),
-                    };
-                    if (next - x).abs() <= 1e-12 * self.length {
-                        break;
-                    }
-                    x = next;
-                }
-                x
+            Shape::Square { start, rise } => {
+                // The one real root of x^3 + 3 p x = 2 q, whose p and q are positive.
+                let square = self.length * self.length / rise;
+                let (p, q) = (square * start, 1.5 * square * count);
+                let root = p.sqrt();
+                2.0 * root * ((q / (p * root)).asinh() / 3.0).sinh()
             }
         }
     }
@@ -123,17 +93,9 @@ impl Curve {
                     slope: rise / length,
                 },
             ),
-            RampKind::Exponential => {
-                let exponent = EXPONENT;
-                curve.add(
-                    length,
-                    Shape::Power {
-                        start,
-                        rise,
-                        exponent,
-                    },
-                );
-            }
+            // As high as it gets from the first step on.
+            _ if rise <= 0.0 => {}
+            RampKind::Exponential => curve.add(length, Shape::Square { start, rise }),
             RampKind::Poisson => {
                 let steps = (length / FIRST_STEP_S).clamp(1.0, 10_000.0) as u32;
                 let ends = ramp.openings(steps + 1, seed);

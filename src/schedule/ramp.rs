@@ -1,6 +1,5 @@
 //! Ramps: how a number of slots, or a rate, comes up over time.
 
-use super::curve::EXPONENT;
 use crate::base::{Ns, Rng, rng::Stream};
 
 pub use crate::config::{Ramp, RampKind};
@@ -17,7 +16,7 @@ impl Ramp {
         match self.kind {
             RampKind::Linear => (0..count).map(|step| at(part(step))).collect(),
             RampKind::Exponential => {
-                let when = |step| at(part(step).powf(1.0 / EXPONENT));
+                let when = |step| at(part(step).sqrt());
                 (0..count).map(when).collect()
             }
             RampKind::Poisson => {
