@@ -559,11 +559,6 @@ fn a_trace_that_is_none_names_file_and_line_before_anything_is_sent() {
         ),
         (
             row.into(),
-            &["--warmup-duration", "1"],
-            "--warmup-duration: a trace",
-        ),
-        (
-            row.into(),
             &["--custom-dataset-type", "dag_jsonl"],
             "--custom-dataset-type: `dag",
         ),

@@ -46,6 +46,8 @@ pub struct Ticket {
     pub index: u64,
     /// Number of its session in the run, where it is the first turn of one.
     pub session: u64,
+    /// The same among those of its kind.
+    pub drawn: u64,
     /// Planned time; `None` in a closed loop, where the slot knows.
     pub due: Option<Ns>,
     /// Number of its phase in the run.

@@ -3,11 +3,11 @@
 use super::claim::Ticket;
 use super::core::Core;
 use super::flight::Flight;
-use super::plan::Request;
+use super::plan::{Drawn, Request};
 use super::session::{Next, Session};
 use super::slots::Slot;
 use crate::base::{Ns, Rng, limits, rng::Stream};
-use crate::stats::Record;
+use crate::stats::{Phase, Record};
 
 /// Bytes that an event is taken to have when raw events are kept.
 const RAW_EVENT_BYTES: usize = 320;
@@ -40,7 +40,10 @@ impl Core {
         let due = ticket.due.unwrap_or(free.max(opened));
         let request = match &mut session {
             Some(session) => self.turn(session),
-            None => self.plan.requests.get(ticket.session),
+            None => self.plan.requests.get(Drawn {
+                measured: ticket.phase == Phase::Profiling,
+                number: ticket.drawn,
+            }),
         };
         if session.is_none() {
             session = Session::new(ticket, &request, turns);

@@ -32,4 +32,4 @@ pub use gate::GatePlan;
 pub(crate) use handover::emptied;
 pub use pace::{Cursor, Pace};
 pub use phases::Skipped;
-pub use plan::{CoreOutput, CorePlan, Request, Requests, Talk, Target, Turn};
+pub use plan::{CoreOutput, CorePlan, Drawn, Request, Requests, Talk, Target, Turn};

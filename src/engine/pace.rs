@@ -194,11 +194,6 @@ impl Pace {
         self.place().index
     }
 
-    /// Sessions that have begun so far.
-    pub fn sessions_count(&self) -> u64 {
-        self.place().session
-    }
-
     /// Requests of a phase whose turn has come.
     pub fn claimed_in(&self, part: usize) -> u64 {
         self.count_in(part, PhaseState::first, |place| place.index)
@@ -421,6 +416,7 @@ impl Pace {
         Ticket {
             index: seat.index,
             session: seat.place.session,
+            drawn: self.drawn_before(seat.part) + seat.session,
             due,
             part: u8::try_from(seat.part).unwrap_or(u8::MAX),
             phase: match self.options.phases[seat.part].measured {

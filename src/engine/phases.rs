@@ -2,6 +2,7 @@
 
 use super::claim::PhasePlan;
 use super::pace::Pace;
+use super::plan::Drawn;
 use crate::base::Ns;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -203,6 +204,25 @@ impl Pace {
     /// All requests of the run; `None` when one of its phases is not ended by their number.
     pub fn total(&self) -> Option<u64> {
         self.phases().iter().map(|phase| phase.count).sum()
+    }
+
+    /// Sessions of earlier phases of the same kind, measured or not.
+    pub fn drawn_before(&self, part: usize) -> u64 {
+        let phases = self.phases();
+        let alike = |before: &usize| phases[*before].measured == phases[part].measured;
+        let before = (0..part).filter(alike);
+        before.map(|before| self.sessions_in(before)).sum()
+    }
+
+    /// Which session each of the run's was, by its number in the run.
+    pub fn all_drawn(&self) -> impl Iterator<Item = Drawn> {
+        let phases = self.phases().iter().enumerate();
+        phases.flat_map(|(part, phase)| {
+            let before = self.drawn_before(part);
+            let numbers = before..before + self.sessions_in(part);
+            let measured = phase.measured;
+            numbers.map(move |number| Drawn { measured, number })
+        })
     }
 
     /// True when each phase that ends by a number has reached it, and all of it is over.

@@ -73,11 +73,20 @@ impl Talk {
     }
 }
 
+/// Which session of a run: those that are measured are numbered for themselves, so that a warm-up
+/// of any length takes none of them away.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Drawn {
+    /// False for a warm-up's.
+    pub measured: bool,
+    /// From 0, over all phases of its kind.
+    pub number: u64,
+}
+
 /// Gives the requests of a run; the same for any core.
 pub trait Requests: Send + Sync {
-    /// The first request of session `number` of the run. Cost on the hot path: a lookup; building
-    /// is done ahead.
-    fn get(&self, number: u64) -> Request;
+    /// The first request of a session. Cost on the hot path: a lookup; building is done ahead.
+    fn get(&self, drawn: Drawn) -> Request;
 }
 
 /// The plan of one core.

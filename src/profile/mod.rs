@@ -24,6 +24,7 @@ mod setup;
 mod signals;
 mod steps;
 mod stops;
+mod store;
 mod verdict;
 mod watch;
 

@@ -4,11 +4,11 @@ use super::ends;
 use super::files::{INPUTS, RecordFiles, file_name};
 use super::headroom::headroom;
 use super::method;
-use super::payload::Payloads;
 use super::plan_text;
 use super::records::{RecordOutcome, uncounted_note};
 use super::signals::Signals;
 use super::stops::{self, Backlog};
+use super::store::Payloads;
 use super::verdict::{self, Scale};
 use crate::archive::{self, RunDir};
 use crate::base::{Anchor, Exit, Ns, limits};
@@ -492,13 +492,12 @@ fn write_inputs(run: &Run<'_>) -> Result<(), String> {
     if run.config.export_level < ExportLevel::Records {
         return Ok(());
     }
-    let sent = run.pace.sessions_count();
     let mut hash = Sha256::new();
     let mut out = br#"{"data":["#.to_vec();
     let hides = plan_text::hides_inputs(run.config);
     let mut written = 0;
-    for index in 0..sent {
-        let bodies = bodies(&run.payloads.get(index));
+    for (index, drawn) in run.pace.all_drawn().enumerate() {
+        let bodies = bodies(&run.payloads.get(drawn));
         bodies.iter().for_each(|body| hash.update(body));
         let length: usize = bodies.iter().map(Vec::len).sum();
         if out.len() + length > limits::INPUTS_BYTES_MAX {

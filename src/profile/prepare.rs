@@ -3,15 +3,15 @@
 
 use super::demo::Demo;
 use super::early::Early;
-use super::payload::Payloads;
 use super::replay::Replay;
 use super::signals::Signals;
 use super::steps::Steps;
+use super::store::Payloads;
 use super::{Launch, ends, files, hooks, outcome, plan_text, preflight, setup};
 use crate::archive::RunDir;
 use crate::base::{Exit, Ns, now};
 use crate::config::{Config, ExportLevel, WaitMode};
-use crate::engine::{FailureLimit, Pace, Requests, Target};
+use crate::engine::{Drawn, FailureLimit, Pace, Requests, Target};
 use crate::gpu;
 use crate::runtime;
 use crate::view::{show, tell};
@@ -21,6 +21,12 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
+
+/// The request that a dry run shows.
+const FIRST: Drawn = Drawn {
+    measured: true,
+    number: 0,
+};
 
 /// How soon a signal ends the preparations.
 const LISTEN: Duration = Duration::from_millis(20);
@@ -129,7 +135,8 @@ fn prepare_all(
     let payloads = setup::payloads(&config, &model, &tokenizer, replay, &options, &cores);
     steps.end();
     if config.dry_run {
-        let text = plan_text::describe(&config, &server.targets[0], &payloads.get(0), &cores);
+        let first = payloads.get(FIRST);
+        let text = plan_text::describe(&config, &server.targets[0], &first, &cores);
         let text = outcome::secrets(&config).shown(&text);
         return match show(text.as_bytes()) {
             Ok(()) => Ok(None),
@@ -249,7 +256,7 @@ fn greet(
     model: &str,
     steps: &Steps,
 ) -> Result<(), Early> {
-    let request = payloads.get(0);
+    let request = payloads.probe();
     let (places, targets) = (&server.places, &server.targets);
     let waits = config.wait_for_model > Ns::ZERO;
     if waits {

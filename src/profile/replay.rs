@@ -88,21 +88,6 @@ impl Replay {
                 think_ms: fixed(0.0),
                 think_ratio: 1.0,
             });
-            let by_count = config.warmups().any(|phase| phase.requests.is_some());
-            if by_count {
-                return Err(
-                    "--warmup-request-count: the trace has sessions of several turns; give \
-                     --num-warmup-sessions"
-                        .into(),
-                );
-            }
-        }
-        if config.warmups().any(|phase| phase.duration.is_some()) {
-            return Err(
-                "--warmup-duration: a trace is warmed up by --warmup-request-count or \
-                 --num-warmup-sessions"
-                    .into(),
-            );
         }
         let is_default = std::mem::take(&mut config.request_count_defaulted);
         let has_times = self.times.is_some();

@@ -1,8 +1,9 @@
 //! From a checked configuration to what the cores need: targets, tokenizer, bodies, pace.
 
-use super::payload::{Builder, Payloads};
+use super::payload::Builder;
 use super::replay::Replay;
 use super::route;
+use super::store::Payloads;
 use crate::base::{Ns, limits};
 use crate::config::{Api, Config, Cores, Level, Load, Pattern, PhaseSpec, Reuse, Url};
 use crate::endpoint;
@@ -315,7 +316,20 @@ pub fn payloads(
 ) -> Payloads {
     let prompts = PromptSource::new(tokenizer.clone(), config.seed);
     let builder = Builder::new(config.clone(), model.to_string(), prompts, replay);
-    Payloads::new(builder, total(pace), workers)
+    let count = |measured: bool| -> Option<u64> {
+        let own = pace
+            .phases
+            .iter()
+            .filter(|phase| phase.measured == measured);
+        own.map(|phase| phase.count).sum()
+    };
+    let has_warmup = pace.phases.iter().any(|phase| !phase.measured);
+    Payloads::new(
+        builder,
+        has_warmup.then(|| count(false)),
+        count(true),
+        workers,
+    )
 }
 
 /// Requests of a run, warm-up included, as far as they are known before.

@@ -10,8 +10,8 @@ use std::time::Duration;
 use tokenring::base::{Ns, now};
 use tokenring::config::Api;
 use tokenring::engine::{
-    self, CoreOutput, CorePlan, GatePlan, Pace, PaceOptions, PhasePlan, Request, RequestLimits,
-    Requests, Stop, Target,
+    self, CoreOutput, CorePlan, Drawn, GatePlan, Pace, PaceOptions, PhasePlan, Request,
+    RequestLimits, Requests, Stop, Target,
 };
 use tokenring::http::{Template, TlsClient, Via};
 use tokenring::runtime::Dial;
@@ -203,8 +203,8 @@ impl Ask {
 struct Same(Option<Arc<AtomicBool>>);
 
 impl Requests for Same {
-    fn get(&self, index: u64) -> Request {
-        if let (Some(told), 1..) = (&self.0, index) {
+    fn get(&self, drawn: Drawn) -> Request {
+        if let (Some(told), 1..) = (&self.0, drawn.number) {
             while !told.load(Ordering::SeqCst) {
                 std::thread::sleep(Duration::from_millis(1));
             }
