@@ -225,6 +225,11 @@ fn no_more_requests_wait_for_their_first_token_than_may() {
     // The wait for it is told.
     let wait = ran.json["client"]["slot_wait"]["max"].as_f64().unwrap();
     assert!(wait > 30.0, "{wait}");
+    assert!(
+        ran.screen.contains("requests waited for a place"),
+        "{}",
+        ran.screen
+    );
 }
 
 #[test]
@@ -463,6 +468,8 @@ fn a_trace_is_replayed_at_its_times_and_with_its_lengths() {
     assert_eq!(lengths, [(0, 11.0), (1, 14.0), (2, 12.0), (3, 13.0)]);
     assert_eq!(ran.json["output_sequence_length"]["max"], 3.0);
     assert!(ran.stderr.contains("back in time"), "{}", ran.stderr);
+    let lag = &ran.json["client"]["open_loop"]["replay"]["replay_sched_lag_p99"];
+    assert!(lag.as_f64().unwrap() >= 0.0);
     let (_, turns) = replay(
         &mock,
         &lines,

@@ -427,6 +427,7 @@ fn open_loop(run: &Run<'_>, sent_lag: u64) -> OpenLoop {
         skipped_late: skipped.late,
         unsent: run.pace.unsent_count(),
         lag_max: skipped.late_max.max(Ns(sent_lag)),
+        replays: run.config.load().scheduled,
         ..OpenLoop::default()
     }
 }

@@ -2,6 +2,8 @@
 //! windows, the slowest requests; for the screen and under `client` in the JSON.
 
 use super::jsonl;
+use super::text::span;
+use crate::base::Ns;
 use crate::stats::course::{Course, Slow, Window};
 use crate::stats::saturation::Saturation;
 use crate::stats::stability::Stability;
@@ -9,16 +11,30 @@ use crate::stats::stages::Part;
 use crate::stats::summary::{ClientReport, OpenLoop};
 use serde_json::{Map, Value, json};
 
+/// A replay whose requests are later than this (p99) is not the trace's any more: AIPerf's limit.
+const REPLAY_LAG_MAX: Ns = Ns::from_ms(500);
 /// A stage shorter than this is not on the screen, in ms.
 const SHOWN_MS_MIN: f64 = 0.1;
 
 /// What stands below the verdict of an open loop: its cap, what waited, what was skipped, how far
 /// the client fell behind. Empty for a closed loop.
 pub fn open_loop_lines(client: &ClientReport) -> Vec<String> {
-    let Some(open) = &client.open_loop else {
-        return Vec::new();
-    };
+    let waits = &client.course.slot_waits;
+    let is_capped = client.open_loop.is_some_and(|open| open.cap.is_some());
     let mut lines = Vec::new();
+    if !is_capped && waits.waited > 0 {
+        lines.push(format!(
+            "capped: {} of {} requests waited for a place (--prefill-concurrency or \
+             --concurrency-per-url), {} on average, {} at the most",
+            waits.waited,
+            waits.requests,
+            span(waits.mean().0),
+            span(waits.max.0)
+        ));
+    }
+    let Some(open) = &client.open_loop else {
+        return lines;
+    };
     if let (Some(sent), Some(due)) = (client.delivered_rate, client.scheduled_rate) {
         lines.push(format!(
             "open loop: {sent:.2} requests/s were sent, {due:.2} were due"
@@ -35,6 +51,9 @@ pub fn open_loop_lines(client: &ClientReport) -> Vec<String> {
         ));
     }
     lines.extend(behind(client));
+    if open.replays && Ns(client.send_lag.p99) > REPLAY_LAG_MAX {
+        lines.push("the trace was replayed late: over 500 ms (p99) behind its times".into());
+    }
     lines
 }
 
@@ -110,7 +129,11 @@ fn word(part: Part) -> &'static str {
 pub(super) fn add(client: &ClientReport, out: &mut Map<String, Value>) {
     let course = &client.course;
     if let Some(open) = &client.open_loop {
-        out.insert("open_loop".into(), open_loop(open, course));
+        let mut told = open_loop(open, course);
+        if open.replays {
+            told["replay"] = replay(client);
+        }
+        out.insert("open_loop".into(), told);
     }
     if let Some(windows) = &course.windows {
         let windows = windows.iter().map(window).collect();
@@ -123,6 +146,18 @@ pub(super) fn add(client: &ClientReport, out: &mut Map<String, Value>) {
         let slowest = course.slowest.iter().map(slow).collect();
         out.insert("slowest_requests".into(), slowest);
     }
+}
+
+/// AIPerf's figures of a replay, in ms.
+fn replay(client: &ClientReport) -> Value {
+    let lag = client.send_lag;
+    let ms = |ns: u64| Ns(ns).as_ms();
+    json!({
+        "replay_sched_lag_p50": ms(lag.p50),
+        "replay_sched_lag_p90": ms(lag.p90),
+        "replay_sched_lag_p99": ms(lag.p99),
+        "replay_sched_degraded": u8::from(Ns(lag.p99) > REPLAY_LAG_MAX),
+    })
 }
 
 fn open_loop(open: &OpenLoop, course: &Course) -> Value {

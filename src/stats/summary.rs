@@ -275,6 +275,8 @@ pub struct OpenLoop {
     pub unsent: u64,
     /// How late the client came to a request at the most, sent or skipped.
     pub lag_max: Ns,
+    /// The schedule is a trace's.
+    pub replays: bool,
     /// Figures of the run when it was over-saturated.
     pub saturation: Option<Saturation>,
     /// That has ended it.
