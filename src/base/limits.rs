@@ -36,6 +36,8 @@ pub const SETTLE_MAX: Ns = Ns(200_000_000);
 pub const PAYLOAD_ARENA_BYTES_MAX: usize = 256 * 1024 * 1024;
 /// Bytes of payloads written to `inputs.json`; beyond, the seed and a hash of the sequence.
 pub const INPUTS_BYTES_MAX: usize = 64 * 1024 * 1024;
+/// Sessions in it: each is made once more for it, which takes 0.1 ms and more.
+pub const INPUTS_SESSIONS_MAX: usize = 10_000;
 /// Batches of finished requests that may wait for the record thread, per core.
 pub const RECORD_BATCHES_MAX: usize = 1024;
 /// Content events of one request whose times are kept; beyond, they are only counted.

@@ -1,6 +1,6 @@
 //! Settings from a YAML or TOML file.
 
-use super::{Draft, secrets_of_file};
+use super::{Draft, PhaseDraft, secrets_of_file};
 use crate::base::Secrets;
 use serde_json::{Map, Value};
 use std::path::Path;
@@ -43,7 +43,10 @@ pub fn read(
             return bad("it has no value; give one, or leave it out".into());
         }
         let alone = Map::from_iter([(key.clone(), value.clone())]);
-        if serde_json::from_value::<Draft>(alone.into()).is_err() {
+        if let Err(error) = serde_json::from_value::<Draft>(alone.into()) {
+            if key == "phases" {
+                return bad(phases_fault(&value).unwrap_or(error.to_string()));
+            }
             // Not echoed: it may be a secret.
             return bad("its value has the wrong kind; profile --help says what it takes".into());
         }
@@ -52,6 +55,23 @@ pub fn read(
         }
     }
     Ok(all)
+}
+
+/// Which phase cannot be read, and why.
+fn phases_fault(value: &Value) -> Option<String> {
+    let Value::Array(phases) = value else {
+        return Some("give a list of phases".into());
+    };
+    let numbered = (1..).zip(phases);
+    let fault = |(number, phase): (usize, &Value)| {
+        let error = serde_json::from_value::<PhaseDraft>(phase.clone()).err()?;
+        let name = phase["name"].as_str().map(|name| format!(" `{name}`"));
+        Some(format!(
+            "phase {number}{}: {error}",
+            name.unwrap_or_default()
+        ))
+    };
+    numbered.filter_map(fault).next()
 }
 
 /// Where a key of the outermost level stands, counted from 1.

@@ -52,7 +52,7 @@ mod text;
 
 pub use body::{BodySpec, body, chat_parts, join, path};
 pub use reader::EventReader;
-pub use text::unescape;
+pub use text::{quote, unescape};
 
 /// What an event of a stream says. `name` is the event's name, empty for a plain one.
 ///

@@ -31,6 +31,13 @@ pub fn unescape(escaped: &[u8]) -> String {
         .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
 }
 
+/// Appends a text that is the inside of a JSON string as a whole one, with what [`unescape`] mends
+/// mended: it goes out again.
+pub fn quote(escaped: &[u8], out: &mut Vec<u8>) {
+    // Writing a text to a buffer does not fail.
+    let _ = serde_json::to_writer(out, &unescape(escaped));
+}
+
 /// The character of the escape at the front of `bytes`, and the bytes that it takes.
 fn escape(bytes: &[u8]) -> (char, usize) {
     let simple = match bytes.get(1) {

@@ -364,6 +364,11 @@ impl Core {
             return;
         }
         self.part = Some(part);
+        if pace.is_impatient(part) {
+            self.cancel(at, "cancelled: the grace of its phase is over", |phase| {
+                usize::from(phase) < part
+            });
+        }
         self.drop_sessions(at);
         self.invite(pace, part);
         let slots = pace.phases()[part].slots.as_ref();

@@ -152,6 +152,8 @@ impl Flight {
 
     fn on_head(&mut self, head: &Head, at: Ns) {
         self.record.headers = Some(at);
+        // What is answered has been written, however late that was seen.
+        self.record.written = self.record.written.map(|written| written.min(at));
         self.record.status = Some(head.status);
         self.reason.push_str(&head.reason);
         self.content_type = head.content_type;

@@ -36,6 +36,7 @@ impl Core {
             }
             None => None,
         };
+        let turn_since = session.as_ref().map(|session| session.done);
         let free = at.or(slot.map(|slot: Slot| slot.free)).unwrap_or_default();
         let due = ticket.due.unwrap_or(free.max(opened));
         let request = match &mut session {
@@ -59,7 +60,9 @@ impl Core {
                 .map_or(ticket.session, |session| session.number),
             turn: session.as_ref().map_or(0, |session| session.turn - 1),
             due,
-            slot: ticket.granted.map_or(due, |granted| granted.max(due)),
+            // A turn of a rate waits for the answer before it, too.
+            slot: due.max(ticket.granted.unwrap_or_default()).max(free),
+            turn_since,
             part: ticket.part,
             phase: ticket.phase,
             ..Record::default()

@@ -332,7 +332,6 @@ impl Core {
         flight.begin_read();
         self.recorder.is_measured = flight.record.phase == Phase::Profiling;
         let has_head = flight.record.headers.is_none();
-        let begins = !conn.has_started();
         let before = flight.record.received_bytes;
         let mut shared = Shared {
             reader: &mut self.reader,
@@ -342,6 +341,7 @@ impl Core {
             flight.on_piece(piece, chunk.at, &mut shared);
         });
         flight.record.reads_count += u32::from(flight.record.received_bytes > before);
+        let begins = before == 0 && flight.record.received_bytes > 0;
         let is_prefilled = flight.is_prefilled();
         let in_read = flight.in_read();
         self.recorder.first_token(flight.first_token());
@@ -519,17 +519,21 @@ impl Core {
     }
 
     pub(super) fn cancel_all(&mut self, at: Ns) {
-        let tokens: Vec<Token> = self
-            .lines
-            .iter()
-            .filter(|line| line.flight.is_some())
-            .map(|line| line.token)
-            .collect();
+        self.cancel(at, "cancelled at the end of the run", |_| true);
+    }
+
+    /// Cancels the requests of these phases.
+    pub(super) fn cancel(&mut self, at: Ns, why: &str, of: impl Fn(u8) -> bool) {
+        let is_meant = |line: &&Line| {
+            let flight = line.flight.as_ref();
+            flight.is_some_and(|flight| of(flight.record.part))
+        };
+        let all = self.lines.iter().filter(is_meant);
+        let tokens: Vec<Token> = all.map(|line| line.token).collect();
         for token in tokens {
             if let Some(flight) = self.drop_line(token) {
                 self.give_up(flight, at, |flight| {
-                    let text = "cancelled at the end of the run".to_string();
-                    flight.fail(FailureKind::Client, 499, "cancelled", text);
+                    flight.fail(FailureKind::Client, 499, "cancelled", why.to_string());
                 });
             }
         }

@@ -125,18 +125,6 @@ impl Pace {
         self.place().part
     }
 
-    /// When a phase began, once it has.
-    pub fn phase_start(&self, part: usize) -> Option<Ns> {
-        self.states[part].start()
-    }
-
-    /// When the next phase begins, where that is known.
-    pub fn next_phase(&self) -> Option<Ns> {
-        let part = self.part();
-        let is_last = part + 1 == self.options.phases.len();
-        self.send_until(part).filter(|_| !is_last)
-    }
-
     fn place(&self) -> Place {
         Place::unpack(self.ticket.load(Ordering::Acquire), self.options.turns)
     }
@@ -176,12 +164,6 @@ impl Pace {
             },
             None => Stop::Run,
         }
-    }
-
-    /// When a phase sends no more by its duration.
-    pub(super) fn send_until(&self, part: usize) -> Option<Ns> {
-        let duration = self.options.phases[part].duration?;
-        Some(self.states[part].start()? + duration)
     }
 
     /// The counters of each phase.
@@ -289,7 +271,12 @@ impl Pace {
     /// True when a phase has sent all that it has; `number` of its requests had their turn.
     pub(super) fn has_no_more(&self, part: usize, number: u64) -> bool {
         let plan = &self.options.phases[part];
-        let is_told = |sessions| self.states[part].sessions_ended() >= sessions;
+        // A session of several turns is told when the last of them is over.
+        let told = match self.options.turns {
+            true => self.states[part].sessions_ended(),
+            false => self.sessions_in(part),
+        };
+        let is_told = |sessions| told >= sessions;
         plan.count.is_some_and(|count| number >= count) || plan.sessions.is_some_and(is_told)
     }
 
@@ -328,6 +315,8 @@ impl Pace {
         let by_time = self.send_until(part).filter(|end| at >= *end);
         let end = match by_time {
             Some(end) => end,
+            // With its last answer, where a phase is over only then.
+            None if self.options.turns && plan.sessions.is_some() => state.last_end(),
             None => state.first_end()?.max(state.next_due()),
         };
         if !plan.drains || self.claimed_in(part) == 0 {
@@ -338,7 +327,10 @@ impl Pace {
         let is_busy = self.in_flight() > 0 || self.held.sessions.load(Ordering::Acquire) > 0;
         match is_busy {
             true if is_patient => None,
-            true => Some(end.max(sent + plan.grace.unwrap_or_default())),
+            true => {
+                self.states[part + 1].lose_patience();
+                Some(end.max(sent + plan.grace.unwrap_or_default()))
+            }
             false => Some(end.max(state.last_end())),
         }
     }

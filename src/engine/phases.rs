@@ -4,7 +4,7 @@ use super::claim::PhasePlan;
 use super::pace::Pace;
 use super::plan::Drawn;
 use crate::base::Ns;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 /// Measured requests of the schedule that were not sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -31,12 +31,18 @@ pub(super) struct PhaseState {
     /// Number in the run of its first request.
     first: AtomicU64,
     in_flight_before: AtomicU32,
+    /// What earlier phases have in flight is to be cancelled.
+    is_impatient: AtomicBool,
     first_session: AtomicU64,
     sessions_ended: AtomicU64,
     finished: AtomicU64,
     failed: AtomicU64,
     first_end: AtomicU64,
     last_end: AtomicU64,
+    /// Of those that the law has a time for.
+    scheduled: AtomicU64,
+    first_scheduled: AtomicU64,
+    last_scheduled: AtomicU64,
     first_sent: AtomicU64,
     last_sent: AtomicU64,
     first_due: AtomicU64,
@@ -55,12 +61,16 @@ impl Default for PhaseState {
             start: zero(),
             first: AtomicU64::new(u64::MAX),
             in_flight_before: AtomicU32::new(0),
+            is_impatient: AtomicBool::new(false),
             first_session: AtomicU64::new(u64::MAX),
             sessions_ended: zero(),
             finished: zero(),
             failed: zero(),
             first_end: zero(),
             last_end: zero(),
+            scheduled: zero(),
+            first_scheduled: AtomicU64::new(u64::MAX),
+            last_scheduled: zero(),
             first_sent: AtomicU64::new(u64::MAX),
             last_sent: zero(),
             first_due: AtomicU64::new(u64::MAX),
@@ -94,6 +104,15 @@ impl PhaseState {
         self.first.store(index, Ordering::Release);
     }
 
+    /// The grace of the phase before is over.
+    pub fn lose_patience(&self) {
+        self.is_impatient.store(true, Ordering::Release);
+    }
+
+    pub fn is_impatient(&self) -> bool {
+        self.is_impatient.load(Ordering::Acquire)
+    }
+
     pub fn start(&self) -> Option<Ns> {
         Some(Ns(get(&self.start))).filter(|at| at.0 > 0)
     }
@@ -121,6 +140,9 @@ impl PhaseState {
         self.first_sent.fetch_min(at.0, Ordering::AcqRel);
         self.last_sent.fetch_max(at.0, Ordering::AcqRel);
         if let Some(due) = due {
+            self.scheduled.fetch_add(1, Ordering::AcqRel);
+            self.first_scheduled.fetch_min(at.0, Ordering::AcqRel);
+            self.last_scheduled.fetch_max(at.0, Ordering::AcqRel);
             self.first_due.fetch_min(due.0, Ordering::AcqRel);
             self.last_due.fetch_max(due.0, Ordering::AcqRel);
         }
@@ -184,6 +206,29 @@ impl Pace {
         all.filter(move |(part, _)| phases[*part].measured)
     }
 
+    /// When a phase began, once it has.
+    pub fn phase_start(&self, part: usize) -> Option<Ns> {
+        self.states()[part].start()
+    }
+
+    /// True when a phase waits no longer for what earlier ones have in flight.
+    pub fn is_impatient(&self, part: usize) -> bool {
+        self.states()[part].is_impatient()
+    }
+
+    /// When the next phase begins, where that is known.
+    pub fn next_phase(&self) -> Option<Ns> {
+        let part = self.part();
+        let is_last = part + 1 == self.phases().len();
+        self.send_until(part).filter(|_| !is_last)
+    }
+
+    /// When a phase sends no more by its duration.
+    pub(super) fn send_until(&self, part: usize) -> Option<Ns> {
+        let duration = self.phases()[part].duration?;
+        Some(self.states()[part].start()? + duration)
+    }
+
     /// When the measurement began: when its first request was sent.
     pub fn measured_from(&self) -> Option<Ns> {
         let first = self
@@ -229,7 +274,9 @@ impl Pace {
     pub fn is_complete(&self) -> bool {
         let told = |(part, plan): (usize, &PhasePlan)| {
             let state = &self.states()[part];
-            plan.duration.is_some()
+            let by_law = plan.count.is_none() && plan.sessions.is_none();
+            by_law
+                || plan.duration.is_some()
                 || plan
                     .count
                     .is_some_and(|count| self.claimed_in(part) >= count)
@@ -312,30 +359,31 @@ impl Pace {
     /// Measured requests sent per second, from the first to the last of each phase; absent for
     /// fewer than two.
     pub fn delivered_rate(&self) -> Option<f64> {
-        self.rate(|state, claimed| {
-            let sent = claimed.saturating_sub(state.skipped().count());
-            (sent, get(&state.first_sent), get(&state.last_sent))
+        self.rate(|state| {
+            let sent = get(&state.scheduled);
+            let (first, last) = (&state.first_scheduled, &state.last_scheduled);
+            (sent, get(first), get(last))
         })
     }
 
     /// What [`Pace::delivered_rate`] would be if every request had left at its due time. Those that
     /// a full cap has skipped were not meant to leave; those that a late client has were.
     pub fn scheduled_rate(&self) -> Option<f64> {
-        self.rate(|state, claimed| {
-            let meant = claimed.saturating_sub(state.skipped().capped);
+        self.rate(|state| {
+            let meant = get(&state.scheduled) + state.skipped().late;
             (meant, get(&state.first_due), get(&state.last_due))
         })
     }
 
     /// Of the open loops among the measured phases: so many requests from one time to another.
     #[expect(clippy::cast_precision_loss, reason = "a count")]
-    fn rate(&self, count: impl Fn(&PhaseState, u64) -> (u64, u64, u64)) -> Option<f64> {
+    fn rate(&self, count: impl Fn(&PhaseState) -> (u64, u64, u64)) -> Option<f64> {
         let (mut gaps, mut span_s) = (0, 0.0);
         for (part, state) in self.measured() {
             if self.phases()[part].law.is_none() {
                 continue;
             }
-            let (count, first, last) = count(state, self.claimed_in(part));
+            let (count, first, last) = count(state);
             if let (Some(more), Some(span)) = (count.checked_sub(1), last.checked_sub(first)) {
                 gaps += more;
                 span_s += Ns(span).as_secs();

@@ -6,6 +6,7 @@ use super::pace::Pace;
 use super::plan::{Request, Talk};
 use super::slots::Slot;
 use crate::base::Ns;
+use crate::endpoint;
 use crate::runtime::Token;
 use crate::stats::Record;
 use std::collections::{BinaryHeap, VecDeque};
@@ -25,14 +26,13 @@ pub(super) struct Session {
     talk: Arc<Talk>,
     /// Messages so far, as they stand in the body.
     said: Vec<u8>,
-    /// Tokens of them.
-    tokens: u32,
     /// The slot that it holds in a closed loop.
     pub slot: Option<Slot>,
     /// The connection that it keeps, and where that leads to.
     pub line: Option<(Token, usize)>,
-    /// When its last turn was sent.
+    /// When its last turn was sent, and when that was over.
     sent: Ns,
+    pub done: Ns,
 }
 
 impl Session {
@@ -47,10 +47,10 @@ impl Session {
             turns: turns.unwrap_or(all).min(all),
             talk,
             said: Vec::new(),
-            tokens: 0,
             slot: None,
             line: None,
             sent: Ns::ZERO,
+            done: Ns::ZERO,
         }))
     }
 
@@ -60,29 +60,24 @@ impl Session {
         self.turn += 1;
         Request {
             body: self.talk.body(&self.said, turn).into(),
-            input_tokens: self.tokens + turn.tokens,
+            input_tokens: turn.tokens,
             output_tokens: turn.output_tokens,
             talk: None,
         }
     }
 
     /// Takes a turn's answer in, as it came; false when it was the last one.
-    fn hear(&mut self, record: &Record) -> bool {
-        self.sent = record.start;
+    fn hear(&mut self, record: &Record, at: Ns) -> bool {
+        (self.sent, self.done) = (record.start, at);
         if self.turn >= self.turns || record.failure.is_some() {
             return false;
         }
         let turn = &self.talk.turns[self.turn as usize - 1];
         self.said.extend_from_slice(&turn.message);
         self.said
-            .extend_from_slice(br#",{"role":"assistant","content":""#);
-        self.said.extend_from_slice(&record.buffers.answer);
-        self.said.extend_from_slice(br#""},"#);
-        let answer = record.usage.completion.unwrap_or(record.events_count);
-        self.tokens = self
-            .tokens
-            .saturating_add(turn.tokens)
-            .saturating_add(answer);
+            .extend_from_slice(br#",{"role":"assistant","content":"#);
+        endpoint::quote(&record.buffers.answer, &mut self.said);
+        self.said.extend_from_slice(b"},");
         true
     }
 
@@ -249,7 +244,7 @@ impl Core {
         let pace = &self.plan.pace;
         let part = usize::from(session.part);
         let is_current = pace.part() == part && !self.finished;
-        if !is_current || !session.hear(record) {
+        if !is_current || !session.hear(record, at) {
             self.drop_kept(&session);
             return false;
         }

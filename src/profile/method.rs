@@ -41,7 +41,8 @@ fn figure(metrics: &[MetricResult], tag: &str) -> Option<f64> {
 fn warmup(config: &Config, metrics: &[MetricResult]) -> Option<String> {
     let measured = figure(metrics, "completed_request_count")?;
     let wanted = WARMUP_REQUESTS_MIN.max((measured * WARMUP_RATIO_MIN).ceil());
-    let by_count = config.warmups().all(|phase| phase.duration.is_none());
+    // Of a time or of sessions nobody knows the number before.
+    let by_count = config.warmups().all(|phase| phase.requests.is_some());
     let count = config.warmup_requests() as f64;
     (by_count && count < wanted).then(|| {
         format!(

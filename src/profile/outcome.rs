@@ -373,7 +373,10 @@ fn client_report(
     }
     if let Some(asked) = run.config.load().slots() {
         client.concurrency_asked = Some(asked);
-        client.concurrency_held = totals.steady.as_ref().map(|steady| steady.concurrency_held);
+        // What another cap or another phase keeps free is nobody's fault.
+        let is_meant = !run.config.load().is_capped() && client.phases.is_empty();
+        let steady = totals.steady.as_ref().filter(|_| is_meant);
+        client.concurrency_held = steady.map(|steady| steady.concurrency_held);
     } else {
         client.delivered_rate = run.pace.delivered_rate();
         client.open_loop = Some(open_loop(run, client.send_lag.max));
@@ -501,7 +504,7 @@ fn write_inputs(run: &Run<'_>) -> Result<(), String> {
         let bodies = bodies(&run.payloads.get(drawn));
         bodies.iter().for_each(|body| hash.update(body));
         let length: usize = bodies.iter().map(Vec::len).sum();
-        if out.len() + length > limits::INPUTS_BYTES_MAX {
+        if written == limits::INPUTS_SESSIONS_MAX || out.len() + length > limits::INPUTS_BYTES_MAX {
             break;
         }
         if index > 0 {

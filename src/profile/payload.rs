@@ -6,10 +6,13 @@ use crate::config::{Config, Lengths, SessionSpec};
 use crate::endpoint::{self, BodySpec};
 use crate::engine::{Drawn, Request, Talk, Turn};
 use crate::workload::{Prompt, PromptSource, TraceInput, draw};
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
 
 /// Tokens of a block that a trace's hash id stands for, as Mooncake has them.
 const BLOCK_TOKENS: u32 = 512;
+/// Blocks that are kept: some 300 MB.
+const BLOCKS_MAX: usize = 100_000;
 /// Keys of prompts that must be no other's.
 const BLOCK_SALT: u64 = 1 << 62;
 const WARMUP_SALT: u64 = 1 << 61;
@@ -22,7 +25,12 @@ pub struct Builder {
     model: String,
     prompts: PromptSource,
     replay: Option<Arc<Replay>>,
+    /// Texts of a trace's blocks, with their tokens after a space.
+    blocks: Mutex<HashMap<(u64, u32), Block>>,
 }
+
+/// A block of a trace's prompts.
+type Block = Arc<(String, u32)>;
 
 impl Builder {
     /// A builder for a run.
@@ -37,6 +45,7 @@ impl Builder {
             model,
             prompts,
             replay,
+            blocks: Mutex::default(),
         }
     }
 
@@ -165,6 +174,22 @@ impl Builder {
         }
     }
 
+    /// A block after a space, and its tokens there: tokenizers part words at their spaces.
+    fn block(&self, key: u64, length: u32) -> Block {
+        let known = |blocks: &HashMap<(u64, u32), Block>| blocks.get(&(key, length)).cloned();
+        if let Some(block) = self.blocks.lock().ok().and_then(|blocks| known(&blocks)) {
+            return block;
+        }
+        let text = format!(" {}", self.prompts.prompt(key, length).text);
+        let block = Arc::new((text.clone(), self.prompts.count(&text)));
+        if let Ok(mut blocks) = self.blocks.lock()
+            && blocks.len() < BLOCKS_MAX
+        {
+            blocks.insert((key, length), block.clone());
+        }
+        block
+    }
+
     /// The prompt of a trace's entry: blocks of equal ids are equal.
     fn replay_prompt(&self, turn: &ReplayTurn, salt: u64) -> Prompt {
         let tokens = match &turn.input {
@@ -180,19 +205,23 @@ impl Builder {
             return self.prompts.prompt(turn.entry ^ salt, tokens);
         }
         let mut left = tokens;
-        let mut parts = Vec::new();
+        let mut text = String::new();
+        let mut tokens = 0;
+        let mut add = |key: u64, length: u32| {
+            let block = self.block(key ^ salt, length);
+            text.push_str(&block.0[usize::from(text.is_empty())..]);
+            tokens += block.1;
+        };
         for id in &turn.hash_ids {
             let length = left.min(BLOCK_TOKENS);
             if length > 0 {
-                parts.push(self.prompts.prompt(id ^ salt ^ BLOCK_SALT, length).text);
+                add(id ^ BLOCK_SALT, length);
             }
             left -= length;
         }
         if left > 0 {
-            parts.push(self.prompts.prompt(turn.entry ^ salt, left).text);
+            add(turn.entry, left);
         }
-        let text = parts.join(" ");
-        let tokens = self.prompts.count(&text);
         Prompt { text, tokens }
     }
 

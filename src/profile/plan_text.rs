@@ -118,12 +118,21 @@ pub fn shown_body(body: &[u8], hides: bool) -> Cow<'_, str> {
 /// A load in words.
 fn load(load: &Load) -> String {
     let mut text = match &load.rate {
+        None if load.scheduled => "the times of the trace".to_string(),
         None => "closed loop".to_string(),
         Some(rate) if !rate.series.is_empty() => {
             format!(
                 "a rate of {} points, {}",
                 rate.series.len(),
                 rate.pattern.name()
+            )
+        }
+        Some(rate) if load.users.is_some() => {
+            let users = load.users.unwrap_or(0);
+            let gap = f64::from(users) / rate.per_s;
+            format!(
+                "{users} users, {} turns/s: one of each every {gap:.3} s",
+                rate.per_s
             )
         }
         Some(rate) if rate.per_s.is_infinite() => "all at once".to_string(),

@@ -11,6 +11,7 @@ use crate::stats::stability::Stability;
 use crate::stats::{Accumulator, Buffers, Phase, Record, TokenCounts, TokenSource, Totals, Usage};
 use crate::workload::Tokenizer;
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -27,6 +28,8 @@ pub struct RecordPlan {
     pub buffers: Vec<Sender<Buffers>>,
     /// Tokenizer for the client's counts.
     pub tokenizer: Arc<Tokenizer>,
+    /// Sessions may have several turns.
+    pub turns: bool,
     /// Whose counts to use.
     pub token_count: TokenCount,
     /// Metrics.
@@ -54,6 +57,7 @@ pub struct RecordOutcome {
 /// Runs until every sender is gone.
 pub fn work(mut plan: RecordPlan) -> RecordOutcome {
     let mut counter = Counter {
+        said: HashMap::new(),
         spent: Ns::ZERO,
         since: now(),
         uncounted: 0,
@@ -103,6 +107,8 @@ pub fn uncounted_note(count: u64) -> Option<String> {
 }
 
 struct Counter {
+    /// Tokens of a session's messages and answers so far.
+    said: HashMap<u64, u32>,
     spent: Ns,
     since: Ns,
     uncounted: u64,
@@ -139,15 +145,27 @@ impl Counter {
             tokens.reasoning = (reasoning > 0).then_some(reasoning);
             tokens.output_source = TokenSource::Client;
         }
+        if plan.turns {
+            self.add_said(record, &mut tokens);
+        }
         let by_server = usage
             .prompt
             .filter(|_| plan.token_count == TokenCount::Server);
-        tokens.input = by_server.or(record.requested_input);
+        tokens.input = by_server.or(tokens.client_input);
         tokens.input_source = match by_server {
             Some(_) => TokenSource::Server,
             None => TokenSource::Client,
         };
         tokens
+    }
+
+    /// A turn's input is all that was said before, too: messages by our count, answers by that of
+    /// the output.
+    fn add_said(&mut self, record: &Record, tokens: &mut TokenCounts) {
+        let said = self.said.entry(record.session).or_default();
+        let input = said.saturating_add(record.requested_input.unwrap_or(0));
+        tokens.client_input = Some(input);
+        *said = input.saturating_add(tokens.output.unwrap_or(0));
     }
 
     /// Counting again what the server has counted is a check, and must not hold the thread up.

@@ -57,6 +57,9 @@ impl Replay {
                 "the times of {shown} are left alone: another load says when"
             ));
         }
+        if config.osl.is_some() && entries.iter().any(|entry| entry.output_tokens.is_some()) {
+            notes.push("--osl is for lines without an output_length".into());
+        }
         let due = match scheduled {
             true => Some(due_times(&spec, &entries, config.seed, &mut notes)?),
             false => None,
@@ -112,9 +115,9 @@ fn read(path: &Path) -> Result<Vec<TraceEntry>, String> {
     let shown = path.display();
     let told = |error: std::io::Error| format!("--input-file {shown}: {error}");
     let data = std::fs::metadata(path).map_err(told)?;
-    if data.is_dir() || data.len() > BYTES_MAX {
+    if !data.is_file() || data.len() > BYTES_MAX {
         return Err(format!(
-            "--input-file {shown}: give one file of at most 16 GiB"
+            "--input-file {shown}: give a plain file of at most 16 GiB"
         ));
     }
     let bytes = std::fs::read(path).map_err(told)?;

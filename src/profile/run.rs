@@ -168,6 +168,7 @@ fn drive(
         records: receiver,
         buffers,
         tokenizer: prepared.tokenizer.clone(),
+        turns: config.session.is_some(),
         token_count: config.token_count,
         accumulator: Accumulator::new(accumulate_options(config, info.anchor)),
         files,

@@ -342,15 +342,19 @@ pub fn connections(config: &Config) -> usize {
     if config.connections.reuse == Reuse::Never {
         return 0;
     }
-    let wanted = streams(config) as usize;
     let counts = config.phases.iter().map(|phase| phase.requests);
     let requests: Option<u64> = counts.sum();
     let requests = requests.map_or(usize::MAX, |n| usize::try_from(n).unwrap_or(usize::MAX));
-    match config.load().is_closed() {
-        true => wanted.min(requests).min(limits::CONCURRENCY_MAX as usize),
-        // An open loop without a cap opens as it goes; a few are ready.
-        false => wanted.min(requests).min(64),
-    }
+    let wanted = |phase: &PhaseSpec| {
+        let level = phase.load.concurrency.map(|level| level.most as usize);
+        match phase.load.is_closed() {
+            true => level.unwrap_or(1),
+            // An open loop opens as it goes; a few are ready.
+            false => level.unwrap_or(usize::MAX).min(64),
+        }
+    };
+    let most = config.phases.iter().map(wanted).max().unwrap_or(1);
+    most.min(requests).min(limits::CONCURRENCY_MAX as usize)
 }
 
 /// How long the server may take its connections in before the first request.

@@ -116,10 +116,15 @@ impl Store {
         // Entries that are used again and again are built once. How many sessions the requests make
         // is not known, and the rows of a trace are not alike.
         let entries = builder.entries().filter(|_| !builder.is_replay());
+        let asked = total;
         let total = total.filter(|_| !builder.is_heavy());
         match total.into_iter().chain(entries).min() {
             Some(total) if fits(total) => Store::Arena(build_all(builder, measured, total)),
-            _ => Store::Ring(RingState::start(builder, measured, size, workers.to_vec())),
+            _ => {
+                let needed = asked.into_iter().chain(builder.entries()).min();
+                let ring = RingState::start(builder, measured, size, needed, workers.to_vec());
+                Store::Ring(ring)
+            }
         }
     }
 
@@ -165,6 +170,7 @@ impl RingState {
         builder: &Arc<Builder>,
         measured: bool,
         size: u64,
+        needed: Option<u64>,
         workers: Vec<usize>,
     ) -> Arc<RingState> {
         let fit = limits::PAYLOAD_ARENA_BYTES_MAX as u64 / size.max(1);
@@ -173,7 +179,7 @@ impl RingState {
             true => FIRST_SESSIONS,
             false => FIRST_LAP,
         };
-        let first = first.min(slots / 2);
+        let first = first.min(slots / 2).min(needed.unwrap_or(u64::MAX));
         let ring = Arc::new(RingState {
             builder: builder.clone(),
             measured,
@@ -183,8 +189,11 @@ impl RingState {
             wake: (Mutex::new(false), Condvar::new()),
         });
         // The first lap is there before the clock starts.
-        for index in 0..first {
-            ring.fill(index);
+        let requests = build_all(builder, measured, first);
+        for (slot, (number, request)) in ring.slots.iter().zip((0..).zip(requests)) {
+            if let Ok(mut slot) = slot.lock() {
+                *slot = Some((number, request));
+            }
         }
         let worker = ring.clone();
         let spawned = std::thread::Builder::new()

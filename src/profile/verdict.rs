@@ -110,7 +110,10 @@ fn unless_shared(client: &ClientReport, advice: &'static str) -> &'static str {
 fn delivery_advice(config: &Config, client: &ClientReport) -> &'static str {
     // Which made the requests late: the server, which frees no slot, or the client?
     match config.load().is_capped() && client.slot_wait.p99 > client.send_lag.p99 {
-        true => "the cap on requests in flight held them back: a higher --concurrency, or none",
+        true => {
+            "a cap held them back: a higher --concurrency (or --prefill-concurrency, \
+                 --concurrency-per-url), or none"
+        }
         false => unless_shared(client, "a lower --request-rate, or more cores (--cores)"),
     }
 }

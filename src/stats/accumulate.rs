@@ -133,7 +133,8 @@ impl Part {
         self.any_start = Some(self.any_start.map_or(record.start, |t| t.min(record.start)));
         self.last_done = self.last_done.max(record.done);
         if self.held.len() < EXACT_REQUESTS_MAX {
-            self.held.push((record.slot, record.done));
+            let since = record.turn_since.unwrap_or(record.slot);
+            self.held.push((since, record.done));
         }
         if options.concurrency.is_none() {
             self.arrivals.push(record);

@@ -168,6 +168,8 @@ pub struct Record {
     pub attempt: u8,
     /// Planned send time; in a closed loop the moment its slot became free.
     pub due: Ns,
+    /// Of a further turn: when the answer before it ended. The session held its slot since.
+    pub turn_since: Option<Ns>,
     /// A concurrency slot was granted.
     pub slot: Ns,
     /// Start of the request as the metrics see it (spec: `sent` on an open connection, dispatch

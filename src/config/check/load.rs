@@ -83,11 +83,17 @@ impl Draft {
         };
         config.request_count_defaulted = !has_end(&main);
         if config.request_count_defaulted {
+            let rate = main.load.rate.as_ref();
+            let ends = |point: &(f64, f64)| point.1 == 0.0;
+            let ends_itself = rate.and_then(|rate| rate.series.last()).is_some_and(ends);
             let count = (2 * streams).max(10);
-            main.requests = Some(count);
-            notes.push(format!(
-                "no stop condition: {count} requests (max(10, 2 x concurrency))"
-            ));
+            main.requests = Some(count).filter(|_| !ends_itself);
+            // A trace has an end of its own.
+            if self.input_file.is_none() && !ends_itself {
+                notes.push(format!(
+                    "no stop condition: {count} requests (max(10, 2 x concurrency))"
+                ));
+            }
         }
         if let Some(n) = main.requests.filter(|&n| n < streams) {
             notes.push(format!(
@@ -235,6 +241,9 @@ impl Draft {
             if made.requests.is_none() && made.sessions.is_none() && made.duration.is_none() {
                 return bad("it has no end: give requests, sessions or duration".into());
             }
+            if name.trim().is_empty() {
+                return bad("it has no name".into());
+            }
             if phases.iter().any(|other| other.name == name) {
                 return bad("the name is there twice".into());
             }
@@ -329,7 +338,8 @@ fn phase(draft: &PhaseDraft) -> Result<PhaseSpec, ConfigError> {
         None => None,
         given => Some(seconds("benchmark-duration", given, 0.0, false)?),
     };
-    if duration.is_none() && draft.grace_period.is_some() {
+    let is_ended = duration.is_some() || draft.drain == Some(true);
+    if !is_ended && draft.grace_period.is_some() {
         return no("benchmark-grace-period", "it needs --benchmark-duration");
     }
     let grace = seconds("benchmark-grace-period", draft.grace_period, GRACE_S, true)?;

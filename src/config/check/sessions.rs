@@ -5,6 +5,20 @@ use super::{ConfigError, SECONDS_MAX, count, filled, no};
 use crate::base::{is_header_name, limits};
 use crate::config::{Api, Config, Draft, Lengths, PhaseDraft, SessionSpec};
 
+/// Headers that the client sets itself, or that frame a request.
+const OWN_HEADERS: [&str; 11] = [
+    "accept",
+    "accept-encoding",
+    "authorization",
+    "connection",
+    "content-length",
+    "content-type",
+    "expect",
+    "host",
+    "transfer-encoding",
+    "x-correlation-id",
+    "x-request-id",
+];
 /// Turns of a session: each has the whole talk before it in its body.
 const TURNS_MAX: f64 = 10_000.0;
 
@@ -47,6 +61,10 @@ impl Draft {
             Some(name) if !is_header_name(name) => no(
                 "session-header",
                 "a header's name has no spaces or separators",
+            ),
+            Some(name) if OWN_HEADERS.iter().any(|own| own.eq_ignore_ascii_case(name)) => no(
+                "session-header",
+                format!("{name} is the client's own; give another"),
             ),
             Some(name)
                 if config
