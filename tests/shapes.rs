@@ -142,6 +142,9 @@ fn a_user_thinks_after_the_answer_and_a_session_keeps_its_slot() {
             assert!(pair[1].1 >= pair[1].0);
         }
     }
+    // A session that thinks holds its slot.
+    let held = &ran.json["client"]["concurrency_held"];
+    assert!((1.9..=2.0).contains(&held.as_f64().unwrap()), "{held}");
     // From its first turn to its last answer: two at a time, thinking included.
     let ends = sessions.values().map(|turns| (turns[0].1, turns[2].2));
     let spans: Vec<(u64, u64)> = ends.collect();
@@ -524,6 +527,13 @@ fn turns_of_a_trace_follow_their_stamp_or_their_delay_and_never_the_answer_befor
     assert_eq!(of(1, 1, "due_ns"), of(1, 0, "done_ns"));
     assert_eq!(of(2, 1, "due_ns"), of(2, 0, "done_ns") + 30_000_000);
     assert_eq!(of(1, 2, "due_ns"), start + 400_000_000);
+    // Only first turns have a rate: the others follow their answers.
+    let client = &ran.json["client"];
+    let rate = |key: &str| client[key].as_f64().unwrap();
+    assert!(
+        (rate("scheduled_rate_per_s") - 50.0).abs() < 1e-6,
+        "{client}"
+    );
 }
 
 #[test]
@@ -638,4 +648,99 @@ fn a_sticky_session_keeps_its_connection_and_nobody_else_has_it() {
     }
     let all: std::collections::HashSet<_> = seen.iter().map(|(_, line)| *line).collect();
     assert_eq!(all.len(), 5);
+}
+
+#[test]
+fn the_input_of_a_turn_counts_the_answers_before_it_whoever_counts_them() {
+    let flags = [
+        "--usage",
+        "off",
+        "--tokens-per-chunk",
+        "10",
+        "--ttft-ms",
+        "5",
+        "--itl-ms",
+        "1",
+    ];
+    let mock = Mock::start(&flags);
+    let load = [
+        "--osl",
+        "100",
+        "--session-turns-mean",
+        "3",
+        "--num-sessions",
+        "2",
+    ];
+    let ran = run(&mock.url, &load);
+    let length = |record: &Value, tag: &str| record["metrics"][tag]["value"].as_u64().unwrap();
+    for session in 0..2 {
+        let is_it = |record: &&Value| record["metadata"]["session_num"] == session;
+        let turns: Vec<&Value> = ran.records.iter().filter(is_it).collect();
+        assert_eq!(turns.len(), 3);
+        for pair in turns.windows(2) {
+            let said = length(pair[0], "input_sequence_length")
+                + length(pair[0], "output_sequence_length");
+            assert_eq!(length(pair[1], "input_sequence_length"), said + 8);
+        }
+    }
+}
+
+#[test]
+fn half_a_character_of_an_answer_goes_back_whole() {
+    let bodies = Arc::new(Mutex::new(Vec::new()));
+    let kept = bodies.clone();
+    let addr = serve_asked(move |_, request| {
+        kept.lock().unwrap().push(request.to_vec());
+        vec![
+            send(CHUNKED),
+            send(chunk(&format!("data: {}\n\n", ev("\\ud83d lone \\u00e9")))),
+            send(chunk("data: [DONE]\n\n") + "0\r\n\r\n"),
+        ]
+    });
+    let flags = [
+        "--num-sessions",
+        "1",
+        "--session-turns-mean",
+        "2",
+        "--no-preflight",
+    ];
+    run(&addr.to_string(), &flags);
+    let bodies = bodies.lock().unwrap();
+    let second = String::from_utf8(bodies[1].clone()).unwrap();
+    let body: Value = serde_json::from_str(second.split("\r\n\r\n").nth(1).unwrap()).unwrap();
+    assert_eq!(body["messages"][1]["content"], "\u{fffd} lone \u{e9}");
+}
+
+#[test]
+fn a_phase_that_drains_gives_up_what_outlasts_its_grace() {
+    let mock = mock("2000", "1");
+    let flags = [
+        "--warmup-request-count",
+        "2",
+        "--concurrency",
+        "2",
+        "--warmup-drain",
+    ];
+    let more = ["--warmup-grace-period", "0.2", "--request-count", "2"];
+    let ran = run(&mock.url, &[&flags[..], &more[..]].concat());
+    let of = |phase: &str| {
+        let is_it = move |record: &&Value| record["metadata"]["benchmark_phase"] == phase;
+        ran.records.iter().filter(is_it).collect::<Vec<_>>()
+    };
+    assert_eq!((of("warmup").len(), of("profiling").len()), (2, 2));
+    for record in of("warmup") {
+        assert_eq!(record["error"]["type"], "cancelled", "{record}");
+    }
+    let at = |record: &Value, key: &str| record["timeline"][key].as_u64().unwrap();
+    let sent = of("warmup")
+        .iter()
+        .map(|record| at(record, "start_ns"))
+        .max()
+        .unwrap();
+    let due = of("profiling")
+        .iter()
+        .map(|record| at(record, "due_ns"))
+        .min()
+        .unwrap();
+    assert!(due >= sent + 190_000_000, "{}", due - sent);
 }

@@ -317,6 +317,7 @@ impl Pace {
             Some(end) => end,
             // With its last answer, where a phase is over only then.
             None if self.options.turns && plan.sessions.is_some() => state.last_end(),
+            None if plan.drains => state.last_sent().max(state.next_due()),
             None => state.first_end()?.max(state.next_due()),
         };
         if !plan.drains || self.claimed_in(part) == 0 {

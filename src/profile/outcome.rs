@@ -374,7 +374,14 @@ fn client_report(
     if let Some(asked) = run.config.load().slots() {
         client.concurrency_asked = Some(asked);
         // What another cap or another phase keeps free is nobody's fault.
-        let is_meant = !run.config.load().is_capped() && client.phases.is_empty();
+        let is_alone = run
+            .config
+            .phases
+            .iter()
+            .filter(|phase| phase.measured)
+            .count()
+            == 1;
+        let is_meant = !run.config.load().is_capped() && is_alone;
         let steady = totals.steady.as_ref().filter(|_| is_meant);
         client.concurrency_held = steady.map(|steady| steady.concurrency_held);
     } else {
