@@ -744,3 +744,46 @@ fn a_phase_that_drains_gives_up_what_outlasts_its_grace() {
         .unwrap();
     assert!(due >= sent + 190_000_000, "{}", due - sent);
 }
+
+#[test]
+fn a_turn_that_fails_ends_its_session_and_no_other() {
+    let addr = serve_asked(|number, _| match number {
+        // The second turn of the first session.
+        1 => vec![send("HTTP/1.1 500 No\r\nContent-Length: 2\r\n\r\nno")],
+        _ => vec![
+            send(CHUNKED),
+            send(chunk(&format!("data: {}\n\ndata: [DONE]\n\n", ev("a"))) + "0\r\n\r\n"),
+        ],
+    });
+    let flags = [
+        "--num-sessions",
+        "2",
+        "--session-turns-mean",
+        "3",
+        "--no-preflight",
+    ];
+    let ran = run(&addr.to_string(), &flags);
+    let turns: Vec<_> = ran
+        .records
+        .iter()
+        .map(|record| {
+            let metadata = &record["metadata"];
+            let number = |key: &str| metadata[key].as_u64().unwrap();
+            (
+                number("session_num"),
+                number("turn_index"),
+                record["error"].is_null(),
+            )
+        })
+        .collect();
+    let good = |session, turn| (session, turn, true);
+    let expected = [
+        good(0, 0),
+        (0, 1, false),
+        good(1, 0),
+        good(1, 1),
+        good(1, 2),
+    ];
+    assert_eq!(turns, expected);
+    assert_eq!(ran.json["is_complete"], true);
+}

@@ -314,6 +314,11 @@ impl Config {
         &self.main().load
     }
 
+    /// True for one measurement: the figures of a run are then those of one load.
+    pub fn has_one_load(&self) -> bool {
+        self.phases.iter().filter(|phase| phase.measured).count() == 1
+    }
+
     /// The phases before the measurement.
     pub fn warmups(&self) -> impl Iterator<Item = &PhaseSpec> {
         self.phases.iter().filter(|phase| !phase.measured)

@@ -87,7 +87,7 @@ pub struct PhasePlan {
     pub drains: bool,
 }
 
-/// How to build a [`Pace`].
+/// How to build a [`Pace`](super::Pace).
 #[derive(Clone, Debug, Default)]
 pub struct PaceOptions {
     /// In their order, at least one.

@@ -19,7 +19,8 @@ const GROWTH_MAX: f64 = 0.05;
 pub fn lines(config: &Config, metrics: &[MetricResult], client: &ClientReport) -> Vec<String> {
     let stable = match &client.stability {
         Some(windows) => Some(stability(windows)),
-        None => instability(client),
+        // Loads that differ make windows that do.
+        None => instability(client).filter(|_| config.has_one_load()),
     };
     let all = [
         warmup(config, metrics),

@@ -374,14 +374,7 @@ fn client_report(
     if let Some(asked) = run.config.load().slots() {
         client.concurrency_asked = Some(asked);
         // What another cap or another phase keeps free is nobody's fault.
-        let is_alone = run
-            .config
-            .phases
-            .iter()
-            .filter(|phase| phase.measured)
-            .count()
-            == 1;
-        let is_meant = !run.config.load().is_capped() && is_alone;
+        let is_meant = !run.config.load().is_capped() && run.config.has_one_load();
         let steady = totals.steady.as_ref().filter(|_| is_meant);
         client.concurrency_held = steady.map(|steady| steady.concurrency_held);
     } else {

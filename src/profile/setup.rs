@@ -273,13 +273,13 @@ fn check_schedule(config: &Config, spec: &PhaseSpec, phase: &PhasePlan) -> Resul
 
 /// The phases that a report tells apart: those of a file, or of several measurements.
 pub fn told_apart(config: &Config) -> Vec<(String, bool)> {
-    let all = || config.phases.iter();
-    match all().filter(|phase| phase.measured).count() {
-        1 => Vec::new(),
-        _ => all()
-            .map(|phase| (phase.name.clone(), phase.measured))
-            .collect(),
+    if config.has_one_load() {
+        return Vec::new();
     }
+    let phases = config.phases.iter();
+    phases
+        .map(|phase| (phase.name.clone(), phase.measured))
+        .collect()
 }
 
 /// The slots of each core in a closed loop: they differ by one at most and add up exactly.

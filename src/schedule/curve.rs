@@ -34,6 +34,16 @@ enum Shape {
 /// A rate's ramp begins with what it would reach after so long.
 const FIRST_STEP_S: f64 = 0.1;
 
+impl Shape {
+    /// The same rate all the time.
+    fn level(rate: f64) -> Shape {
+        Shape::Linear {
+            start: rate,
+            slope: 0.0,
+        }
+    }
+}
+
 impl Piece {
     /// Arrivals expected in its first `x` seconds.
     fn expected(&self, x: f64) -> f64 {
@@ -69,13 +79,7 @@ impl Curve {
     /// The same rate for ever.
     pub fn flat(rate_per_s: f64) -> Curve {
         let mut curve = Curve { pieces: Vec::new() };
-        curve.add(
-            f64::INFINITY,
-            Shape::Linear {
-                start: rate_per_s,
-                slope: 0.0,
-            },
-        );
+        curve.add(f64::INFINITY, Shape::level(rate_per_s));
         curve
     }
 
@@ -103,23 +107,11 @@ impl Curve {
                     let (from, to) = (ends[step as usize], ends[step as usize + 1]);
                     let at = start + rise * f64::from(step) / f64::from(steps);
                     let length = to.saturating_since(from).as_secs();
-                    curve.add(
-                        length,
-                        Shape::Linear {
-                            start: at,
-                            slope: 0.0,
-                        },
-                    );
+                    curve.add(length, Shape::level(at));
                 }
             }
         }
-        curve.add(
-            f64::INFINITY,
-            Shape::Linear {
-                start: rate_per_s,
-                slope: 0.0,
-            },
-        );
+        curve.add(f64::INFINITY, Shape::level(rate_per_s));
         curve
     }
 
@@ -127,12 +119,8 @@ impl Curve {
     /// the first point, the last one after the last.
     pub fn series(points: &[(f64, f64)]) -> Curve {
         let mut curve = Curve { pieces: Vec::new() };
-        let level = |rate: f64| Shape::Linear {
-            start: rate,
-            slope: 0.0,
-        };
         if let Some(&(at, rate)) = points.first() {
-            curve.add(at, level(rate));
+            curve.add(at, Shape::level(rate));
         }
         for pair in points.windows(2) {
             let ((from, start), (to, end)) = (pair[0], pair[1]);
@@ -141,7 +129,7 @@ impl Curve {
         }
         curve.add(
             f64::INFINITY,
-            level(points.last().map_or(0.0, |point| point.1)),
+            Shape::level(points.last().map_or(0.0, |point| point.1)),
         );
         curve
     }
