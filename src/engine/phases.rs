@@ -246,11 +246,6 @@ impl Pace {
         })
     }
 
-    /// All requests of the run; `None` when one of its phases is not ended by their number.
-    pub fn total(&self) -> Option<u64> {
-        self.phases().iter().map(|phase| phase.count).sum()
-    }
-
     /// Sessions of earlier phases of the same kind, measured or not.
     pub fn drawn_before(&self, part: usize) -> u64 {
         let phases = self.phases();
