@@ -1,8 +1,10 @@
 //! How a run begins and ends: the wait, the probe, signals, lost outputs; what is left behind.
 
+mod ran;
 mod support;
 
 use assert_cmd::cargo::cargo_bin;
+use ran::{code, text};
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
 use std::net::{SocketAddr, TcpListener};
@@ -34,16 +36,6 @@ fn profile(dir: &Path, flags: &[&str]) -> Command {
 
 fn run(dir: &Path, flags: &[&str]) -> Output {
     profile(dir, flags).output().unwrap()
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
-}
-
-fn code(output: &Output, expected: i32) {
-    let told = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(expected), "{told}");
-    assert!(!told.contains("panicked"), "{told}");
 }
 
 fn export(dir: &Path) -> Value {

@@ -6,14 +6,16 @@ use serde_json::Value;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
 mod mock;
+mod ran;
 mod support;
 use mock::Mock;
+use ran::{code, text};
 use support::{Act, Ask, CHUNKED, STREAM, chunk, ev, send, serve};
 use tokenring::base::Ns;
 use tokenring::engine::RequestLimits;
@@ -32,16 +34,6 @@ fn command(dir: &Path, url: &str, flags: &[&str]) -> Command {
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
     command
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
-}
-
-fn code(output: &Output, expected: i32) {
-    let told = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(expected), "{told}");
-    assert!(!told.contains("panicked"), "{told}");
 }
 
 /// What a run has printed and written.

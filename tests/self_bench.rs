@@ -1,10 +1,12 @@
 //! `self-bench`, and what later runs know by it: the built binary, small steps, no claim on time.
 
 mod mock;
+mod ran;
 mod support;
 
 use assert_cmd::cargo::cargo_bin;
 use mock::Mock;
+use ran::{code, text};
 use serde_json::Value;
 use std::path::Path;
 use std::process::{Command, Output};
@@ -21,16 +23,6 @@ fn tokenring(cache: &Path, args: &[&str]) -> Output {
         .env_remove("OPENAI_API_KEY")
         .output()
         .unwrap()
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
-}
-
-fn code(output: &Output, expected: i32) {
-    let told = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(expected), "{told}");
-    assert!(!told.contains("panicked"), "{told}");
 }
 
 /// The document of a self-bench that shows it, checked against its schema.

@@ -40,7 +40,7 @@ impl Core {
         let free = at.or(slot.map(|slot: Slot| slot.free)).unwrap_or_default();
         let due = ticket.due.unwrap_or(free.max(opened));
         let request = match &mut session {
-            Some(session) => self.turn(session),
+            Some(session) => session.next(),
             None => self.plan.requests.get(Drawn {
                 measured: ticket.phase == Phase::Profiling,
                 number: ticket.drawn,

@@ -16,8 +16,8 @@ const SOON: Ns = Ns(20_000);
 /// Where a core is in the phases; each core has its own.
 #[derive(Debug, Default)]
 pub struct Cursor {
-    /// Number of the phase, once one has begun.
-    pub part: Option<usize>,
+    /// Phase that the times are of.
+    part: Option<usize>,
     arrivals: Option<Arrivals>,
 }
 
@@ -441,7 +441,6 @@ impl Pace {
     fn due(&self, seat: Seat, want: Want, cursor: &mut Cursor) -> Result<Option<Ns>, ()> {
         let state = &self.states[seat.part];
         let Some(law) = &self.options.phases[seat.part].law else {
-            cursor.part = Some(seat.part);
             return Ok(None);
         };
         let arrivals = match &mut cursor.arrivals {

@@ -55,7 +55,7 @@ impl Session {
     }
 
     /// The request of the next turn.
-    fn next(&mut self) -> Request {
+    pub fn next(&mut self) -> Request {
         let turn = &self.talk.turns[self.turn as usize];
         self.turn += 1;
         Request {
@@ -232,11 +232,6 @@ impl Core {
         if let Some((token, _)) = session.line {
             self.drop_idle(token);
         }
-    }
-
-    /// The request of a session's next turn.
-    pub(super) fn turn(&self, session: &mut Session) -> Request {
-        session.next()
     }
 
     /// A turn is over: the session rests until its next, or ends. True when it goes on.

@@ -26,6 +26,18 @@ pub fn command(url: &str, dir: &Path, flags: &[&str]) -> Command {
     command
 }
 
+/// What a program has printed.
+pub fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// It has ended so, and by no panic.
+pub fn code(output: &Output, expected: i32) {
+    let told = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(expected), "{told}");
+    assert!(!told.contains("panicked"), "{told}");
+}
+
 /// What a run has left.
 pub struct Ran {
     pub screen: String,
@@ -45,7 +57,6 @@ impl Ran {
 
 /// Reads what a good run has left.
 pub fn read(output: &Output, dir: &Path) -> Ran {
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let stderr = text(&output.stderr);
     assert!(output.status.success(), "{stderr}");
     let read = |name: &str| std::fs::read_to_string(dir.join(name)).unwrap();

@@ -2,7 +2,7 @@
 
 use super::rate::rate;
 use super::sessions::users;
-use super::{COUNT_MAX, ConfigError, SECONDS_MAX, count, no, seconds};
+use super::{COUNT_MAX, ConfigError, SECONDS_MAX, count, given_of, no, seconds};
 use crate::base::limits;
 use crate::config::{Config, Draft, Level, Load, PhaseDraft, PhaseSpec, Ramp, RampKind, Rate};
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -200,10 +200,7 @@ impl Draft {
                 self.warmup_request_rate_ramp_duration.is_some(),
             ),
         ];
-        settings
-            .iter()
-            .find(|(_, given)| *given)
-            .map(|(flag, _)| *flag)
+        given_of(&settings)
     }
 
     /// The phases of a file, which then has the whole load.
@@ -280,10 +277,7 @@ impl Draft {
             ("warmup-duration", self.warmup_duration.is_some()),
             ("num-warmup-sessions", self.num_warmup_sessions.is_some()),
         ];
-        let given = settings
-            .iter()
-            .find(|(_, given)| *given)
-            .map(|(flag, _)| *flag);
+        let given = given_of(&settings);
         given.or(self.without_warmup())
     }
 }

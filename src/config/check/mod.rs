@@ -82,6 +82,12 @@ fn count(
     }
 }
 
+/// The first of these flags that is given.
+fn given_of(settings: &[(&'static str, bool)]) -> Option<&'static str> {
+    let given = settings.iter().find(|(_, given)| *given);
+    given.map(|(flag, _)| *flag)
+}
+
 /// A text that is not empty, when given.
 fn filled(flag: &'static str, text: Option<&String>) -> Result<Option<String>, ConfigError> {
     match text {

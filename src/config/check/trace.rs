@@ -1,6 +1,6 @@
 //! A trace file, and its times.
 
-use super::{ConfigError, SECONDS_MAX, filled, no};
+use super::{ConfigError, SECONDS_MAX, filled, given_of, no};
 use crate::base::Ns;
 use crate::config::{Config, Draft, TraceSpec};
 
@@ -77,10 +77,7 @@ impl Draft {
             ("custom-dataset-type", self.custom_dataset_type.is_some()),
             ("fixed-schedule", self.fixed_schedule == Some(true)),
         ];
-        let given = others
-            .iter()
-            .find(|(_, given)| *given)
-            .map(|(flag, _)| *flag);
+        let given = given_of(&others);
         given.or(self.times_of_trace())
     }
 
@@ -102,10 +99,7 @@ impl Draft {
             ("trace-speedup", self.trace_speedup.is_some()),
             ("trace-jitter", self.trace_jitter == Some(true)),
         ];
-        settings
-            .iter()
-            .find(|(_, given)| *given)
-            .map(|(flag, _)| *flag)
+        given_of(&settings)
     }
 
     /// A rate that contradicts the trace's times.
@@ -115,10 +109,7 @@ impl Draft {
             ("request-rate-series", self.request_rate_series.is_some()),
             ("user-centric-rate", self.user_centric_rate.is_some()),
         ];
-        rates
-            .iter()
-            .find(|(_, given)| *given)
-            .map(|(flag, _)| *flag)
+        given_of(&rates)
     }
 
     /// What a trace has itself.
