@@ -1,11 +1,12 @@
 //! `profile_export_aiperf.json`: AIPerf's keys in AIPerf's order, ours under `client`.
 
-use super::text::{PERCENTILE_KEYS, WEIGHTED_KEYS, wall};
+use super::text::wall;
 use super::{RunInfo, course, input_config, support};
 use crate::base::Ns;
 use crate::config::Config;
+use crate::stats::figures::named;
 use crate::stats::summary::{
-    ClientReport, CoreReport, Figure, GpuSummary, MetricResult, PhaseResult, Reason, Spread,
+    ClientReport, CoreReport, GpuSummary, MetricResult, PhaseResult, Reason, Spread,
 };
 use crate::stats::{Attainment, Environment, Phase, SteadyState, Summary};
 use serde_json::{Map, Value, json};
@@ -140,41 +141,23 @@ pub fn bytes(value: &Value) -> Vec<u8> {
 pub(super) fn figure(metric: &MetricResult) -> Value {
     let mut out = Map::new();
     out.insert("unit".into(), metric.unit.into());
-    match &metric.figure {
-        Figure::Scalar(value) => {
-            out.insert("avg".into(), (*value).into());
-        }
-        Figure::Distribution(d) => {
-            out.insert("avg".into(), d.avg.into());
-            for (key, value) in PERCENTILE_KEYS.iter().zip(d.percentiles) {
-                out.insert((*key).into(), value.into());
-            }
-            for (key, value) in [("min", d.min), ("max", d.max), ("std", d.std)] {
-                out.insert(key.into(), value.into());
-            }
-            out.insert("count".into(), d.count.into());
-            out.insert("sum".into(), d.sum.into());
-        }
-        Figure::Weighted(w) => {
-            out.insert("avg".into(), w.avg.into());
-            for (key, value) in WEIGHTED_KEYS.iter().zip(w.percentiles) {
-                out.insert((*key).into(), value.into());
-            }
-            for (key, value) in [("min", w.min), ("max", w.max), ("std", w.std)] {
-                out.insert(key.into(), value.into());
-            }
-        }
-        Figure::Adjusted(a) => {
-            for (key, value) in PERCENTILE_KEYS.iter().zip(a.percentiles) {
-                if let Some(value) = value {
-                    out.insert((*key).into(), value.into());
-                }
-            }
-            out.insert("min".into(), a.min.into());
-            out.insert("count".into(), a.count.into());
-        }
+    for (name, value) in named(&metric.figure) {
+        let value = match name {
+            "count" => json!(whole(value)),
+            _ => value.into(),
+        };
+        out.insert(name.into(), value);
     }
     Value::Object(out)
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a count"
+)]
+fn whole(count: f64) -> u64 {
+    count as u64
 }
 
 fn figures(metrics: &[MetricResult]) -> Map<String, Value> {

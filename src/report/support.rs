@@ -1,7 +1,7 @@
 //! Percentiles that the number of values cannot carry: which they are, and what bounds them.
 
-use super::text::PERCENTILE_KEYS;
 use crate::stats::distribution::{is_supported, samples_bounded_by_max, samples_needed};
+use crate::stats::figures::PERCENTILE_KEYS;
 use crate::stats::summary::{Figure, MetricResult, PERCENTILES};
 use serde_json::{Map, Value, json};
 

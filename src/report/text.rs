@@ -1,14 +1,7 @@
 //! Numbers, times and labels as text: the few rules that all formats share.
 
-use crate::stats::summary::{Figure, MetricResult, PERCENTILES};
-
-/// Keys of [`PERCENTILES`], in its order.
-pub(super) const PERCENTILE_KEYS: [&str; 11] = [
-    "p1", "p5", "p10", "p25", "p50", "p75", "p90", "p95", "p99", "p99_9", "p99_99",
-];
-const _: () = assert!(PERCENTILES.len() == PERCENTILE_KEYS.len());
-/// Keys of a weighted figure's percentiles.
-pub(super) const WEIGHTED_KEYS: [&str; 4] = ["p50", "p90", "p95", "p99"];
+use crate::stats::figures::named;
+use crate::stats::summary::{Figure, MetricResult};
 
 /// `1234.5` as `1234.50`.
 pub(super) fn fixed(value: f64) -> String {
@@ -77,29 +70,8 @@ pub(super) fn csv_label(metric: &MetricResult) -> String {
 
 /// One statistic of a figure, by its key; absent where the figure has none.
 pub(super) fn stat(figure: &Figure, key: &str) -> Option<f64> {
-    let percentile = |keys: &[&str]| keys.iter().position(|known| *known == key);
-    match figure {
-        Figure::Scalar(value) => (key == "avg").then_some(*value),
-        Figure::Distribution(d) => match key {
-            "avg" => Some(d.avg),
-            "min" => Some(d.min),
-            "max" => Some(d.max),
-            "std" => Some(d.std),
-            "sum" => Some(d.sum),
-            _ => percentile(&PERCENTILE_KEYS).map(|at| d.percentiles[at]),
-        },
-        Figure::Weighted(w) => match key {
-            "avg" => Some(w.avg),
-            "min" => Some(w.min),
-            "max" => Some(w.max),
-            "std" => Some(w.std),
-            _ => percentile(&WEIGHTED_KEYS).map(|at| w.percentiles[at]),
-        },
-        Figure::Adjusted(a) => match key {
-            "min" => Some(a.min),
-            _ => percentile(&PERCENTILE_KEYS[..9]).and_then(|at| a.percentiles[at]),
-        },
-    }
+    let found = named(figure).into_iter().find(|(name, _)| *name == key);
+    found.map(|(_, value)| value)
 }
 
 #[cfg(test)]

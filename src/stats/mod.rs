@@ -10,6 +10,7 @@ pub mod course;
 pub mod distribution;
 pub mod energy;
 pub mod environment;
+pub mod figures;
 pub mod histogram;
 pub mod metric;
 pub mod record;
@@ -25,6 +26,7 @@ mod totals;
 pub use accumulate::{AccumulateOptions, Accumulator, Value};
 pub use arrivals::ArrivalCv;
 pub use environment::Environment;
+pub use figures::{Figures, MetricFigures};
 pub use histogram::{Histogram, Interval, IntervalLog};
 pub use metric::Metric;
 pub use record::{
