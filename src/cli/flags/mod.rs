@@ -1,0 +1,287 @@
+//! The flags of `profile` and `analyze` as data: names of both peers, kind, help. A flag's names are
+//! also its keys in a configuration file.
+
+mod run;
+mod search;
+mod sweep;
+
+use super::refused;
+use clap::parser::ValueSource;
+use clap::{Arg, ArgAction, ArgMatches, Command};
+use serde_json::{Map, Value};
+
+/// What a flag takes, and its name in the help.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Switch,
+    Text(&'static str),
+    Integer,
+    Number(&'static str),
+    /// Several values, several times.
+    Many(&'static str),
+}
+
+struct Flag {
+    short: Option<char>,
+    /// First the key's name, then aliases.
+    names: &'static [&'static str],
+    kind: Kind,
+    help: &'static str,
+    section: &'static str,
+}
+
+const fn flag(
+    section: &'static str,
+    short: Option<char>,
+    names: &'static [&'static str],
+    kind: Kind,
+    help: &'static str,
+) -> Flag {
+    Flag {
+        short,
+        names,
+        kind,
+        help,
+        section,
+    }
+}
+
+use Kind::{Integer, Many, Number, Switch, Text};
+
+/// All of them.
+fn flags() -> impl Iterator<Item = &'static Flag> {
+    [run::FLAGS, sweep::FLAGS, search::FLAGS]
+        .into_iter()
+        .flatten()
+}
+
+/// Flags whose comma list means a sweep with AIPerf.
+const SWEEPS: &[&str] = &["concurrency", "request-rate", "isl", "osl", "request-count"];
+
+const AFTER_HELP: &str = "\
+A switch is taken back by --no- before its name, as in --no-streaming. The later of two words wins,
+and both win over --config.
+
+Exit codes: 0 good, 2 bad usage, 3 nobody answers, 4 not stable, 5 INVALID (--allow-invalid makes it
+0), 6 partial results, 130 and 143 stopped by a signal, 1 anything else.
+
+Examples:
+  tokenring profile --demo --streaming --concurrency 16
+  tokenring profile -m NAME -u HOST:8000 --streaming --request-rate 5 --benchmark-duration 60";
+
+/// The `profile` subcommand.
+pub fn command() -> Command {
+    let mut command = Command::new("profile")
+        .about("One run: warm-up, measurement, verdict, report, files")
+        .after_help(AFTER_HELP)
+        .arg(
+            Arg::new("config")
+                .long("config")
+                .short('f')
+                .value_name("FILE")
+                .help("YAML or TOML file; its keys are the flags' names, and flags win"),
+        )
+        // Known to the peers, and already so here.
+        .arg(
+            negative("gpu-telemetry")
+                .num_args(0..)
+                .action(ArgAction::Set),
+        )
+        .arg(
+            Arg::new("no-server-metrics")
+                .long("no-server-metrics")
+                .action(ArgAction::SetTrue)
+                .hide(true),
+        )
+        .arg(
+            Arg::new("generate-plots")
+                .long("generate-plots")
+                .action(ArgAction::SetTrue)
+                .hide(true),
+        );
+    for flag in flags() {
+        let mut arg = Arg::new(flag.names[0])
+            .long(flag.names[0])
+            .visible_aliases(flag.names[1..].iter().copied())
+            .help(flag.help)
+            .help_heading(flag.section);
+        if let Some(short) = flag.short {
+            arg = arg.short(short);
+        }
+        arg = match flag.kind {
+            Switch => {
+                let negative = negative(&opposite(flag.names[0]));
+                if negative.get_id() != "gpu-telemetry" {
+                    command = command.arg(negative);
+                }
+                switch(arg)
+            }
+            Many(value) => arg
+                .action(ArgAction::Append)
+                .num_args(1..)
+                .value_name(value),
+            Text(value) => arg.value_name(value),
+            Integer => arg.value_name("N").allow_negative_numbers(true),
+            Number(value) => arg.value_name(value).allow_negative_numbers(true),
+        };
+        command = command.arg(arg);
+    }
+    command
+}
+
+/// The switch that takes back `name`, as AIPerf has them.
+fn opposite(name: &str) -> String {
+    name.strip_prefix("no-")
+        .map_or_else(|| format!("no-{name}"), String::from)
+}
+
+/// A hidden switch: the one that takes a listed one back.
+fn negative(name: &str) -> Arg {
+    switch(Arg::new(name.to_string()).long(name.to_string()).hide(true))
+}
+
+/// Of a switch and its opposite the last counts; `-vv` is no error.
+fn switch(arg: Arg) -> Arg {
+    let name = arg.get_id().to_string();
+    arg.action(ArgAction::SetTrue)
+        .overrides_with_all([opposite(&name), name])
+}
+
+/// The key of a setting in a file, by any of its flag's names, with dashes or underscores. Errors
+/// say why there is none.
+pub fn key(name: &str) -> Result<String, String> {
+    let dashed = name.replace('_', "-");
+    // A list of loads has no flag.
+    if dashed == "phases" {
+        return Ok(dashed);
+    }
+    let names = || flags().flat_map(|flag| flag.names);
+    if let Some(flag) = flags().find(|flag| flag.names.contains(&&*dashed)) {
+        return Ok(flag.names[0].replace('-', "_"));
+    }
+    if let Some(reason) = refused::reason(&dashed) {
+        return Err(reason.into());
+    }
+    let likeness = |name: &&&str| strsim::jaro(&dashed, name);
+    let nearest = names().max_by(|a, b| likeness(a).total_cmp(&likeness(b)));
+    Err(match nearest.filter(|name| likeness(name) > 0.7) {
+        Some(name) => format!("no such setting; `{}` is one", name.replace('-', "_")),
+        None => "no such setting; keys are the flags' names".into(),
+    })
+}
+
+/// What was typed, as a configuration file would say it. Errors name the flag.
+pub fn settings(matches: &ArgMatches) -> Result<Map<String, Value>, String> {
+    let typed = |name: &str| matches.value_source(name) == Some(ValueSource::CommandLine);
+    let mut all = Map::new();
+    for flag in flags() {
+        let name = flag.names[0];
+        let value = match flag.kind {
+            Switch if typed(name) => Some(Value::Bool(true)),
+            Switch if typed(&opposite(name)) => Some(Value::Bool(false)),
+            Switch => None,
+            Many(_) => matches
+                .get_many::<String>(name)
+                .map(|values| values.cloned().collect()),
+            kind => match matches.get_one::<String>(name) {
+                Some(text) => Some(scalar(name, kind, text)?),
+                None => None,
+            },
+        };
+        if let Some(value) = value {
+            all.insert(name.replace('-', "_"), value);
+        }
+    }
+    Ok(all)
+}
+
+fn scalar(name: &str, kind: Kind, text: &str) -> Result<Value, String> {
+    if text.contains(',') && SWEEPS.contains(&name) {
+        return Err(format!(
+            "--{name} {text}: lists (sweeps) come with a later version; give one"
+        ));
+    }
+    let bad = |what: &str| format!("--{name}: `{text}` is no {what}");
+    match kind {
+        Integer if name == "random-seed" => text
+            .parse::<u64>()
+            .map(Value::from)
+            .map_err(|_| bad("whole number from 0 in range")),
+        Integer => text
+            .parse::<i64>()
+            .map(Value::from)
+            .map_err(|_| bad("whole number in range")),
+        Number(_) => match text.parse::<f64>() {
+            Ok(number) if number.is_finite() => Ok(Value::from(number)),
+            Ok(f64::INFINITY) if name.ends_with("request-rate") => Ok("inf".into()),
+            _ => Err(bad("number")),
+        },
+        _ => Ok(text.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn typed(flags: &[&str]) -> Value {
+        let args = ["profile"].iter().chain(flags);
+        settings(&command().get_matches_from(args)).unwrap().into()
+    }
+
+    #[test]
+    fn every_flag_is_a_key_of_the_draft() {
+        for flag in flags() {
+            let value = match flag.kind {
+                Switch => json!(true),
+                Text(_) | Many(_) => json!("x"),
+                Integer | Number(_) => json!(1),
+            };
+            let key = key(flag.names[0]).unwrap();
+            let draft = serde_json::from_value::<crate::config::Draft>(json!({ key: value }));
+            assert!(draft.is_ok(), "{}: {draft:?}", flag.names[0]);
+        }
+    }
+
+    #[test]
+    fn a_switch_can_be_taken_back_and_the_last_counts() {
+        assert_eq!(
+            typed(&["-vv", "--streaming"]),
+            json!({"streaming": true, "verbose": true})
+        );
+        assert_eq!(
+            typed(&["--streaming", "--no-streaming"]),
+            json!({"streaming": false})
+        );
+        assert_eq!(
+            typed(&["--no-streaming", "--streaming"]),
+            json!({"streaming": true})
+        );
+        assert_eq!(typed(&["--batching"]), json!({"no_batching": false}));
+        assert_eq!(
+            typed(&["--no-gpu-telemetry"]),
+            json!({"no_gpu_telemetry": true})
+        );
+        for values in [
+            &["--gpu-telemetry"][..],
+            &["--gpu-telemetry", "h:9400", "i:9400"],
+        ] {
+            assert_eq!(typed(values), json!({"no_gpu_telemetry": false}));
+        }
+    }
+
+    #[test]
+    fn a_setting_has_a_key_under_each_of_its_names() {
+        for name in [
+            "synthetic_input_tokens_mean",
+            "synthetic-input-tokens-mean",
+            "isl",
+        ] {
+            assert_eq!(key(name), Ok("isl".into()));
+        }
+        assert!(key("concurency").unwrap_err().contains("`concurrency`"));
+        assert!(key("public_dataset").unwrap_err().contains("later version"));
+        assert!(key("zzz").unwrap_err().contains("no such setting"));
+    }
+}
