@@ -1,6 +1,6 @@
 //! Many runs: the self-benchmark, which measures the client itself.
 //!
-//! Makes runs by [`crate::profile::summarize`] and knows nothing of how one works. Start at
+//! Makes runs by a [`crate::profile::Bench`] and knows nothing of how one works. Start at
 //! [`self_bench`].
 
 mod ladder;

@@ -5,7 +5,7 @@ use super::plan::Options;
 use crate::archive::{Calibration, OutFile, machine};
 use crate::base::{Exit, Ns, clock, now};
 use crate::config::Url;
-use crate::profile::{self, Demo, Early, Launch, Signals};
+use crate::profile::{self, Bench, Demo, Early, Launch, Signals};
 use crate::report;
 use crate::stats::capacity::{Mode, SelfBench, Step};
 use crate::stats::summary::Spread;
@@ -38,7 +38,7 @@ fn run(options: &Options, program: &Path) -> Result<Exit, Early> {
         format!("--json {path}: {}: {}", error.action, error.source)
     };
     let file = opened.map_err(|error| Early::usage(fail(error)))?;
-    let signals = listen()?;
+    let signals = Signals::heard()?;
     let bench = measure(options, program, &signals)?;
     let mut exit = signals.exit();
     if bench.steps.iter().all(|step| step.core.is_none()) {
@@ -82,7 +82,7 @@ fn regular(path: &Path) -> Result<PathBuf, Early> {
 /// run can do without.
 pub fn calibrate(options: &Options, program: &Path) -> Exit {
     tell("calibrating: a short self-bench before the run");
-    let signals = match listen() {
+    let signals = match Signals::heard() {
         Ok(signals) => signals,
         Err(early) => return early.exit,
     };
@@ -94,10 +94,6 @@ pub fn calibrate(options: &Options, program: &Path) -> Exit {
         Err(early) => tell(&format!("note: --calibrate: {}", early.text)),
     }
     signals.exit()
-}
-
-fn listen() -> Result<Signals, Early> {
-    Signals::listen().map_err(|error| Early::new(Exit::Unexpected, format!("signals: {error}")))
 }
 
 /// All steps. Errors: what ends the first of them.
@@ -202,7 +198,9 @@ fn run_step(
         notes: Vec::new(),
     };
     memory::forget_peak();
-    let summary = profile::summarize(options.config(load, mock), &launch, signals)?;
+    // Alone: what a step needs is not to be what the one before has left.
+    let mut bench = Bench::new(launch, signals.clone());
+    let summary = bench.summarize(options.config(load, mock))?;
     // Another server has a pace of its own.
     let asked = match options.mode {
         Mode::Streams { rate_per_stream } => mock.map(|_| rate_per_stream),

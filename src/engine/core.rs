@@ -4,19 +4,20 @@ use super::claim::{Claim, Stop, Want};
 use super::deadlines::Deadlines;
 use super::flight::Flight;
 use super::handover::BATCH_RECORDS;
-use super::lines::Line;
+use super::lines::{Doing, Line};
 use super::pace::{Cursor, Pace};
-use super::plan::{CoreOutput, CorePlan};
+use super::plan::{CoreOutput, CorePlan, Target};
 use super::session::Agenda;
 use super::slots::Slots;
 use crate::base::{Ns, limits, now};
 use crate::endpoint::EventReader;
 use crate::runtime::{
-    self, Account, Accountant, Driver, Reactor, ReactorOptions, ThreadCpu, Token, thread_cpu,
+    Account, Accountant, Driver, Reactor, ReactorOptions, ThreadCpu, Token, thread_cpu,
 };
 use crate::stats::summary::CoreReport;
 use crate::stats::{CoreRecorder, Record};
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 /// How often an idle core asks for a slot that another core frees.
 const SLOT_POLL: Ns = Ns(500_000);
@@ -103,6 +104,7 @@ pub(super) struct Core {
     pub(super) first_tokens_told: (u64, u64),
     pub(super) waiting: VecDeque<Vec<Record>>,
     pub(super) records_lost: u64,
+    pub(super) clock_steps_before: u32,
     pub(super) serial: u64,
     pub(super) request: Vec<u8>,
     pub(super) accountant: Accountant,
@@ -114,24 +116,39 @@ pub(super) struct Core {
     pub(super) finished: bool,
 }
 
-/// Runs a core to its end on the calling thread.
-pub fn run(plan: CorePlan) -> CoreOutput {
-    let cpu = plan.cpu;
-    let result = runtime::run_pinned(cpu, |driver, pinned| async move {
-        let (mut core, path) = match Core::new(plan, &driver, pinned) {
-            Ok(made) => made,
-            Err(text) => return failed_output(text),
-        };
-        let fault = core.work().await.err();
-        // Nothing is in flight but after a fault; it is recorded all the same.
-        core.cancel_all(now());
-        core.flush(true);
-        core.output(path, fault)
-    });
-    result.unwrap_or_else(|error| failed_output(format!("no I/O driver: {error}")))
+/// What a core keeps from one plan to the next: its connections to the same targets.
+pub(super) struct Kept {
+    reactor: Reactor,
+    path: String,
+    targets: Arc<[Target]>,
+    lines: Vec<Line>,
+    idle: Vec<Vec<Token>>,
+    turns: Vec<usize>,
+    serial: u64,
 }
 
-fn failed_output(text: String) -> CoreOutput {
+/// Runs a plan to its end, on the connections that are kept where they lead to its targets.
+pub(super) async fn run(
+    plan: CorePlan,
+    kept: Option<Kept>,
+    driver: &Driver,
+    pinned: bool,
+) -> (CoreOutput, Option<Kept>) {
+    let kept = kept.filter(|kept| Arc::ptr_eq(&kept.targets, &plan.targets));
+    let (mut core, path) = match Core::new(plan, kept, driver, pinned) {
+        Ok(made) => made,
+        Err(text) => return (failed_output(text), None),
+    };
+    let fault = core.work().await.err();
+    // Nothing is in flight but after a fault; it is recorded all the same.
+    core.cancel_all(now());
+    core.flush(true);
+    let is_sound = fault.is_none();
+    let (output, kept) = core.output(path, fault);
+    (output, is_sound.then_some(kept))
+}
+
+pub(super) fn failed_output(text: String) -> CoreOutput {
     CoreOutput {
         report: CoreReport::default(),
         recorder: CoreRecorder::default(),
@@ -142,8 +159,9 @@ fn failed_output(text: String) -> CoreOutput {
     }
 }
 
-impl Core {
-    fn new(plan: CorePlan, driver: &Driver, pinned: bool) -> Result<(Core, String), String> {
+impl Kept {
+    /// Of a core that has no connection yet. Errors: what the kernel lacks.
+    fn none(plan: &CorePlan, driver: &Driver) -> Result<Kept, String> {
         let wish = plan.ring && *driver == Driver::Uring;
         let options = |ring| ReactorOptions {
             ring,
@@ -154,31 +172,55 @@ impl Core {
             Err(reason) if wish => (Reactor::new(options(false))?, Some(reason)),
             Err(reason) => return Err(reason),
         };
-        let mut path = reactor.describe();
         let reason = match driver {
             Driver::Legacy(reason) => Some(reason.clone()),
             Driver::Uring => why,
         };
-        if let Some(reason) = reason {
-            path = format!("{path} ({reason})");
-        }
+        let path = match reason {
+            Some(reason) => format!("{} ({reason})", reactor.describe()),
+            None => reactor.describe(),
+        };
+        Ok(Kept {
+            reactor,
+            path,
+            targets: plan.targets.clone(),
+            lines: Vec::new(),
+            idle: vec![Vec::new(); plan.targets.len()],
+            turns: vec![usize::from(plan.core); plan.targets.len()],
+            serial: 0,
+        })
+    }
+}
+
+impl Core {
+    fn new(
+        plan: CorePlan,
+        kept: Option<Kept>,
+        driver: &Driver,
+        pinned: bool,
+    ) -> Result<(Core, String), String> {
+        let kept = match kept {
+            Some(kept) => kept,
+            None => Kept::none(&plan, driver)?,
+        };
         let report = CoreReport {
             cpu: plan.cpu.filter(|_| pinned),
             ..CoreReport::default()
         };
         let accountant = Accountant::new(report.cpu);
-        let idle = vec![Vec::new(); plan.targets.len()];
-        let turns = vec![usize::from(plan.core); plan.targets.len()];
+        let mut reactor = kept.reactor;
+        reactor.set_batch(plan.batch);
         let (check_stamps, reader) = (plan.check_stamps, EventReader::new(plan.api));
         let core = Core {
             plan,
+            clock_steps_before: reactor.clock_steps_count(),
             reactor,
             recorder: CoreRecorder::new(check_stamps),
             reader,
             report,
-            lines: Vec::new(),
-            idle,
-            turns,
+            lines: kept.lines,
+            idle: kept.idle,
+            turns: kept.turns,
             slots: Slots::default(),
             part: None,
             cursor: Cursor::default(),
@@ -195,7 +237,7 @@ impl Core {
             first_tokens_told: (0, 0),
             waiting: VecDeque::new(),
             records_lost: 0,
-            serial: 0,
+            serial: kept.serial,
             request: Vec::new(),
             accountant,
             account: Account::default(),
@@ -204,7 +246,28 @@ impl Core {
             typical_gap: 0.0,
             finished: false,
         };
-        Ok((core, path))
+        Ok((core, kept.path))
+    }
+
+    /// What the next plan can use of it: connections that nothing is on.
+    pub(super) fn keep(mut self, path: String) -> Kept {
+        let is_open = |line: &&Line| matches!(line.doing, Doing::Connecting | Doing::Busy);
+        let open: Vec<Token> = self.lines.iter().filter(is_open).map(|l| l.token).collect();
+        for token in open {
+            self.reactor.close(token);
+            if let Some(line) = self.line(token) {
+                line.doing = Doing::Closed;
+            }
+        }
+        Kept {
+            reactor: self.reactor,
+            path,
+            targets: self.plan.targets,
+            lines: self.lines,
+            idle: self.idle,
+            turns: self.turns,
+            serial: self.serial,
+        }
     }
 
     async fn work(&mut self) -> Result<(), String> {
@@ -256,7 +319,7 @@ impl Core {
 
     /// Opens the connections that the start needs, a bounded number at a time.
     async fn open_connections(&mut self) -> Result<(), String> {
-        let mut asked = 0;
+        let mut asked: usize = self.idle.iter().map(Vec::len).sum();
         let mut target = usize::from(self.plan.core);
         while asked < self.plan.connections || self.opening > 0 {
             while asked < self.plan.connections && self.opening < limits::CONNECTS_IN_FLIGHT_MAX {

@@ -1,7 +1,7 @@
 //! A request's end on its core: its slot, its record, what it teaches about the load.
 
 use super::claim::Stop;
-use super::core::Core;
+use super::core::{Core, Kept};
 use super::flight::Flight;
 use super::plan::CoreOutput;
 use crate::base::{Ns, limits, now};
@@ -144,7 +144,12 @@ impl Core {
         }
     }
 
-    pub(super) fn output(mut self, receive_path: String, fault: Option<String>) -> CoreOutput {
+    /// Its account, and what it keeps for a next plan.
+    pub(super) fn output(
+        mut self,
+        receive_path: String,
+        fault: Option<String>,
+    ) -> (CoreOutput, Kept) {
         let spent = self.accountant.take().since(&self.account);
         for batch in self.waiting.drain(..) {
             // The loop is over: waiting hurts nobody now. A closed channel means that the record
@@ -169,14 +174,16 @@ impl Core {
         let ratio = |ns: u64| Ns(ns).as_secs() / elapsed;
         self.report.run_queue_wait_ratio = spent.run_queue_wait_ns.map(ratio);
         self.report.busy_ratio_1s_max = self.busy.max.unwrap_or(self.report.busy_ratio);
-        CoreOutput {
-            report: self.report,
-            recorder: self.recorder,
-            receive_path,
+        let steps = self.reactor.clock_steps_count();
+        let output = CoreOutput {
+            report: std::mem::take(&mut self.report),
+            recorder: std::mem::take(&mut self.recorder),
+            receive_path: receive_path.clone(),
             records_lost: self.records_lost,
-            clock_steps_count: self.reactor.clock_steps_count(),
+            clock_steps_count: steps.saturating_sub(self.clock_steps_before),
             fault,
-        }
+        };
+        (output, self.keep(receive_path))
     }
 }
 

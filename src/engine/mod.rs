@@ -1,6 +1,6 @@
 //! What a core does: takes requests at their due times, runs them, hands records on.
 //!
-//! Knows nothing of metrics, files or screens. Start at [`CorePlan`] and [`run`]; the pace of all
+//! Knows nothing of metrics, files or screens. Start at [`CorePlan`] and [`Worker`]; the pace of all
 //! cores together is [`Pace`].
 
 mod claim;
@@ -23,9 +23,9 @@ mod plan;
 mod session;
 mod slots;
 mod told;
+mod worker;
 
 pub use claim::{Claim, PaceOptions, PhasePlan, Stop, Ticket, Want};
-pub use core::run;
 pub use deadlines::RequestLimits;
 pub use failures::FailureLimit;
 pub use gate::GatePlan;
@@ -33,3 +33,4 @@ pub(crate) use handover::emptied;
 pub use pace::{Cursor, Pace};
 pub use phases::Skipped;
 pub use plan::{CoreOutput, CorePlan, Drawn, Request, Requests, Talk, Target, Turn};
+pub use worker::Worker;

@@ -1,6 +1,6 @@
 //! One benchmark: build the plans, run the phases, sum up, judge, write.
 //!
-//! Knows nothing of flags. Start at [`run`]; a run of many goes by [`summarize`].
+//! Knows nothing of flags. Start at [`run`]; runs of many go by a [`Bench`].
 
 mod demo;
 mod early;
@@ -30,6 +30,7 @@ mod watch;
 
 pub use demo::Demo;
 pub use early::Early;
-pub use run::{Launch, run, summarize};
+pub use outcome::Recorded;
+pub use run::{Bench, Launch, run};
 pub use setup::{check_limits, cores};
 pub use signals::Signals;

@@ -20,9 +20,9 @@ use crate::report::{self, RunInfo, Secrets};
 use crate::stats::energy::energy;
 use crate::stats::stability::Stability;
 use crate::stats::summary::{
-    ClientReport, ErrorGroup, Figure, GpuSummary, MetricResult, OpenLoop, StampSpreads, Verdict,
+    ClientReport, ErrorGroup, Figure, GpuSummary, OpenLoop, StampSpreads, Verdict,
 };
-use crate::stats::{CoreRecorder, Environment, IntervalLog, Summary, Totals};
+use crate::stats::{CoreRecorder, Environment, Figures, IntervalLog, Summary, Totals};
 use crate::view::{show, tell};
 use crate::workload::TokenizerChoice;
 use sha2::{Digest, Sha256};
@@ -109,20 +109,66 @@ pub fn run_info(config: &Config, dir: Option<&RunDir>, anchor: Anchor) -> RunInf
     }
 }
 
+/// A run of many that is over.
+#[derive(Clone, Debug)]
+pub struct Recorded {
+    /// Its numbers and its verdict.
+    pub summary: Summary,
+    /// The statistics of all metrics, ours among them.
+    pub figures: Figures,
+    /// How it ended.
+    pub exit: Exit,
+    /// Where its files are; absent where it left none.
+    pub folder: Option<PathBuf>,
+}
+
 /// Sums up, writes, prints. What is lost is told and makes the run no success; the other outputs
 /// are there all the same.
 pub fn conclude(run: &Run<'_>, measured: Measured) -> Exit {
-    let result = sum_up(run, measured);
-    if let Some(text) = report::course::behind(&result.summary.client) {
+    let mut result = sum_up(run, measured);
+    warn(&result.summary.client);
+    let exit = exit(run, &result);
+    let lost = write(run, &mut result);
+    let printed = print(run, &result);
+    if let Some(text) = &result.cut_short {
+        tell(text);
+    }
+    tell_faults(run, exit, lost, printed.err())
+}
+
+/// The same of one run of many, which prints nothing.
+pub fn record(run: &Run<'_>, measured: Measured) -> Recorded {
+    let mut result = sum_up(run, measured);
+    if run.dir.is_some() {
+        warn(&result.summary.client);
+    }
+    let exit = exit(run, &result);
+    let lost = write(run, &mut result);
+    let exit = tell_faults(run, exit, lost, None);
+    let metrics = [result.summary.metrics.as_slice(), &result.extras.metrics].concat();
+    Recorded {
+        figures: Figures::of(&metrics),
+        summary: result.summary,
+        exit,
+        folder: run.dir.map(|dir| dir.path().to_path_buf()),
+    }
+}
+
+fn warn(client: &ClientReport) {
+    if let Some(text) = report::course::behind(client) {
         tell(&format!("warning: {text}"));
     }
-    let unstable = result.summary.client.stability.as_ref();
+    let unstable = client.stability.as_ref();
     if let Some(windows) = unstable.filter(|windows| windows.is_used_up()) {
         tell(&format!("warning: {}", method::stability(windows)));
     }
-    let exit = exit(run, &result);
-    let faults = publish(run, result);
-    faults.into_iter().fold(exit, |exit, (worse, fault)| {
+}
+
+/// Tells what was lost on the way; gives how the run ended with all of it.
+fn tell_faults(run: &Run<'_>, exit: Exit, lost: Vec<String>, unprinted: Option<String>) -> Exit {
+    let files = lost.into_iter().map(|fault| (Exit::Partial, fault));
+    let screen = unprinted.map(|fault| (Exit::Unexpected, fault));
+    files.chain(screen).fold(exit, |exit, (worse, fault)| {
         tell(&format!("error: {}", run.info.secrets.shown(&fault)));
         exit.worse(worse)
     })
@@ -138,7 +184,8 @@ pub struct RunResult {
     cut_short: Option<String>,
     /// True when a worker did not see the end.
     ended_early: bool,
-    files: RecordFiles,
+    /// Until they are finished.
+    files: Option<RecordFiles>,
 }
 
 /// Sums up and judges; writes and prints nothing.
@@ -208,45 +255,27 @@ pub fn sum_up(run: &Run<'_>, measured: Measured) -> RunResult {
         histograms,
         cut_short,
         ended_early,
-        files,
+        files: Some(files),
     }
 }
 
-/// Writes the files and the screen; gives back what was lost on the way, and how bad each loss is.
-fn publish(run: &Run<'_>, result: RunResult) -> Vec<(Exit, String)> {
-    let RunResult {
-        summary,
-        extras,
-        mut files,
-        ..
-    } = result;
-    let cut_short = result.cut_short.as_deref();
-    let screen = |width| screen(run, &summary, &extras.metrics, cut_short, width);
+/// Writes the files; gives what could not be written.
+fn write(run: &Run<'_>, result: &mut RunResult) -> Vec<String> {
     // The most precious first: a disk that is nearly full takes what it can.
-    files.free_room();
-    let text = screen(140);
-    let mut lost = write_files(run, &summary, &extras, &result.histograms, &text);
-    lost.extend(files.finish());
+    let mut files = result.files.take();
+    files.iter_mut().for_each(RecordFiles::free_room);
+    let text = screen(run, result, 140);
+    let mut lost = write_files(run, result, &text);
+    lost.extend(files.into_iter().flat_map(RecordFiles::finish));
     lost.extend(write_inputs(run).err());
-    let printed = print(run, &screen(terminal_width().unwrap_or(140)));
-    if let Some(text) = cut_short {
-        tell(text);
-    }
-    let files = lost.into_iter().map(|fault| (Exit::Partial, fault));
-    let screen = printed.err().map(|fault| (Exit::Unexpected, fault));
-    files.chain(screen).collect()
+    lost
 }
 
 /// The report as it is shown: the verdict, and right below it that the run is a part only.
-fn screen(
-    run: &Run<'_>,
-    summary: &Summary,
-    extra: &[MetricResult],
-    cut_short: Option<&str>,
-    width: usize,
-) -> String {
-    let mut text = report::console::report(summary, extra, width);
-    if let Some(said) = cut_short {
+fn screen(run: &Run<'_>, result: &RunResult, width: usize) -> String {
+    let extra = &result.extras.metrics;
+    let mut text = report::console::report(&result.summary, extra, width);
+    if let Some(said) = &result.cut_short {
         let place = text.find('\n').map_or(text.len(), |end| end + 1);
         text.insert_str(place, &format!("  {said}\n"));
     }
@@ -449,15 +478,10 @@ fn interval_log(totals: &Totals) -> Vec<u8> {
 }
 
 /// The summaries, the most precious first; gives what could not be written.
-fn write_files(
-    run: &Run<'_>,
-    summary: &Summary,
-    extras: &ClientExtras,
-    histograms: &[u8],
-    text: &str,
-) -> Vec<String> {
+fn write_files(run: &Run<'_>, result: &RunResult, text: &str) -> Vec<String> {
+    let summary = &result.summary;
     let mut json = report::json::aiperf(summary, run.config, run.info);
-    report::json::add_client_extras(&mut json, extras);
+    report::json::add_client_extras(&mut json, &result.extras);
     let genai_perf = report::genai_perf::json(summary, run.config, run.info);
     let files = [
         (
@@ -471,7 +495,7 @@ fn write_files(
             report::csv::aiperf(summary, run.info),
         ),
         ("profile_export_console.txt", "_console.txt", text.into()),
-        ("profile_export.hlog", ".hlog", histograms.to_vec()),
+        ("profile_export.hlog", ".hlog", result.histograms.clone()),
         (
             "profile_export_genai_perf.json",
             "_genai_perf.json",
@@ -554,7 +578,8 @@ fn bodies(request: &Request) -> Vec<Vec<u8>> {
     talk.turns.iter().map(body).collect()
 }
 
-fn print(run: &Run<'_>, screen: &str) -> Result<(), String> {
+fn print(run: &Run<'_>, result: &RunResult) -> Result<(), String> {
+    let screen = screen(run, result, terminal_width().unwrap_or(140));
     let dir = run.info.secrets.shown(&run.info.artifact_dir);
     let text = format!("{screen}Artifacts: {dir}\n");
     show(text.as_bytes()).map_err(|error| {

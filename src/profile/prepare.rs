@@ -10,7 +10,7 @@ use super::store::Payloads;
 use super::{Launch, ends, files, hooks, outcome, plan_text, preflight, setup};
 use crate::archive::RunDir;
 use crate::base::{Exit, Ns, now};
-use crate::config::{Config, ExportLevel, WaitMode};
+use crate::config::{Api, Config, Connections, ExportLevel, TokenizerSpec, Url, WaitMode};
 use crate::engine::{Drawn, FailureLimit, Pace, Requests, Target};
 use crate::gpu;
 use crate::runtime;
@@ -18,6 +18,7 @@ use crate::view::{show, tell};
 use crate::workload::{Tokenizer, TokenizerChoice, unpack_corpus};
 use crossbeam_channel::{RecvTimeoutError, bounded};
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
@@ -55,30 +56,62 @@ pub struct Prepared {
     pub placement: String,
     /// GPUs, or why not; an empty reason where they were not wanted.
     pub sampler: Result<gpu::Sampler, String>,
-    /// Ends the mock when dropped.
-    _demo: Option<Demo>,
+}
+
+/// What the next run of a process finds ready.
+#[derive(Default)]
+pub struct Ready {
+    /// The tokenizer of these settings and this model.
+    tokenizer: Option<(
+        TokenizerSpec,
+        Option<String>,
+        Arc<Tokenizer>,
+        TokenizerChoice,
+    )>,
+    /// The servers of these settings, met and probed.
+    server: Option<(Reaching, Server)>,
+    /// The mock of `--demo`; ends when dropped.
+    demo: Option<Demo>,
+    /// Sentences that need not be said again.
+    told: Vec<String>,
+}
+
+impl Ready {
+    fn tell(&mut self, text: String) {
+        if !self.told.contains(&text) {
+            tell(&text);
+            self.told.push(text);
+        }
+    }
 }
 
 /// Prepares on a thread of its own: whatever it waits for, a signal ends the program at once, with
-/// nothing left behind. `None` after a dry run.
+/// nothing left behind. What is `ready` from the run before is used again, and lost by a signal.
+/// `None` after a dry run.
 pub fn prepare(
     config: Config,
     launch: &Launch,
     signals: &Signals,
     steps: &Steps,
+    ready: &mut Ready,
 ) -> Result<Option<Prepared>, Early> {
     let (sender, receiver) = bounded(1);
     let (launch, told) = (launch.clone(), steps.clone());
+    let mut own = std::mem::take(ready);
     thread::Builder::new()
         .name("prepare".into())
         .spawn(move || {
+            let result = prepare_all(config, &launch, &told, &mut own);
             // Nobody takes it after a signal.
-            let _ = sender.send(prepare_all(config, &launch, &told));
+            let _ = sender.send((result, own));
         })
         .map_err(|error| Early::new(Exit::Unexpected, format!("thread: {error}")))?;
     loop {
         match receiver.recv_timeout(LISTEN) {
-            Ok(result) => return result,
+            Ok((result, own)) => {
+                *ready = own;
+                return result;
+            }
             Err(RecvTimeoutError::Timeout) => steps.tick(),
             Err(RecvTimeoutError::Disconnected) => {
                 let text = "the preparations ended by a panic: please report it";
@@ -101,37 +134,42 @@ fn prepare_all(
     mut config: Config,
     launch: &Launch,
     steps: &Steps,
+    ready: &mut Ready,
 ) -> Result<Option<Prepared>, Early> {
-    let replay = load_replay(&mut config)?;
+    let replay = load_replay(&mut config, ready)?;
     let notes = setup::check_limits(&config).map_err(Early::usage)?;
-    notes.iter().for_each(|text| tell(&format!("note: {text}")));
+    for text in notes {
+        ready.tell(format!("note: {text}"));
+    }
     let (cores, placement) = setup::cores(&config).map_err(Early::usage)?;
-    let is_alone = config.export_level > ExportLevel::Nothing;
-    tell_placement(&placement, is_alone);
+    let leaves_files = config.export_level > ExportLevel::Nothing;
+    if leaves_files {
+        // Without files it is a run of many, whose caller says that once.
+        ready.tell(format!("note: {placement}"));
+    }
     steps.begin("working out the schedule");
     let options = setup::pace(&config, replay.as_deref(), cores.len()).map_err(Early::usage)?;
-    if !config.dry_run && is_alone {
+    if !config.dry_run && leaves_files {
         RunDir::check(&outcome::artifact_path(&config), &files::names(&config))
             .map_err(|error| Early::usage(error.to_string()))?;
     }
-    steps.begin("loading the tokenizer");
-    unpack_corpus();
-    let (tokenizer, choice) = Tokenizer::load(&config.tokenizer, config.model.as_deref())
-        .map_err(|error| Early::usage(error.to_string()))?;
-    if choice.stands_in {
-        tell(
-            "note: the builtin tokenizer (o200k) stands in for the model's own; give one \
-             with --tokenizer, or say `--tokenizer builtin`",
-        );
-    }
-    let demo = start_demo(&mut config, launch, &cores)?;
-    let server = find_server(&mut config, steps)?;
+    let (tokenizer, choice) = load_tokenizer(&config, steps, ready)?;
+    start_demo(&mut config, launch, &cores, ready)?;
+    let reaching = Reaching::of(&config);
+    let known = ready.server.take().filter(|(known, _)| *known == reaching);
+    let is_new = known.is_none();
+    let server = match known {
+        Some((_, server)) => {
+            config.model.clone_from(&server.model);
+            server
+        }
+        None => find_server(&mut config, steps)?,
+    };
     let model = config.model.clone().unwrap_or_default();
     let config = Arc::new(config);
     let total = setup::total(&options);
     let bodies = total.map_or("the first requests".into(), |n| format!("{n} requests"));
     steps.begin(format!("preparing {bodies}"));
-    let tokenizer = Arc::new(tokenizer);
     let payloads = setup::payloads(&config, &model, &tokenizer, replay, &options, &cores);
     steps.end();
     if config.dry_run {
@@ -143,8 +181,12 @@ fn prepare_all(
             Err(error) => Err(Early::new(Exit::Unexpected, format!("stdout: {error}"))),
         };
     }
-    greet(&config, &server, &payloads, &model, steps)?;
+    if is_new {
+        greet(&config, &server, &payloads, &model, steps)?;
+    }
     let hosts = hooks::reset(&config, &server.places, &server.targets, steps)?;
+    let targets = server.targets.clone();
+    ready.server = Some((reaching, server));
     let sampler = start_sampler(&config, steps);
     steps.end();
     if config.verbose {
@@ -154,7 +196,7 @@ fn prepare_all(
     Ok(Some(Prepared {
         failures: ends::failures(&config).map(Arc::new),
         config,
-        targets: server.targets.into(),
+        targets,
         tokenizer,
         choice,
         payloads: Arc::new(payloads),
@@ -163,8 +205,33 @@ fn prepare_all(
         cores,
         placement,
         sampler,
-        _demo: demo,
     }))
+}
+
+/// The tokenizer that the run before has left, else a new one.
+fn load_tokenizer(
+    config: &Config,
+    steps: &Steps,
+    ready: &mut Ready,
+) -> Result<(Arc<Tokenizer>, TokenizerChoice), Early> {
+    if let Some((spec, model, tokenizer, choice)) = &ready.tokenizer
+        && (spec, model) == (&config.tokenizer, &config.model)
+    {
+        return Ok((tokenizer.clone(), choice.clone()));
+    }
+    steps.begin("loading the tokenizer");
+    unpack_corpus();
+    let (tokenizer, choice) = Tokenizer::load(&config.tokenizer, config.model.as_deref())
+        .map_err(|error| Early::usage(error.to_string()))?;
+    if choice.stands_in {
+        let text = "note: the builtin tokenizer (o200k) stands in for the model's own; give one \
+                    with --tokenizer, or say `--tokenizer builtin`";
+        ready.tell(text.into());
+    }
+    let tokenizer = Arc::new(tokenizer);
+    let (spec, model) = (config.tokenizer.clone(), config.model.clone());
+    ready.tokenizer = Some((spec, model, tokenizer.clone(), choice.clone()));
+    Ok((tokenizer, choice))
 }
 
 fn start_sampler(config: &Config, steps: &Steps) -> Result<gpu::Sampler, String> {
@@ -176,47 +243,85 @@ fn start_sampler(config: &Config, steps: &Steps) -> Result<gpu::Sampler, String>
 }
 
 /// The trace of a run that has one, and what is to be said of it.
-fn load_replay(config: &mut Config) -> Result<Option<Arc<Replay>>, Early> {
+fn load_replay(config: &mut Config, ready: &mut Ready) -> Result<Option<Arc<Replay>>, Early> {
     let Some((replay, notes)) = Replay::load(config).map_err(Early::usage)? else {
         return Ok(None);
     };
     for note in notes {
-        tell(&format!("note: {note}"));
+        ready.tell(format!("note: {note}"));
     }
     Ok(Some(Arc::new(replay)))
 }
 
-/// Says where the workers are; one run of many leaves it to its caller to say that once.
-fn tell_placement(placement: &str, is_alone: bool) {
-    if is_alone {
-        tell(&format!("note: {placement}"));
-    }
-}
-
+/// Has the mock of `--demo` run, and the configuration lead to it.
 fn start_demo(
     config: &mut Config,
     launch: &Launch,
     cores: &[usize],
-) -> Result<Option<Demo>, Early> {
+    ready: &mut Ready,
+) -> Result<(), Early> {
     if !config.demo {
-        return Ok(None);
+        return Ok(());
     }
     let unexpected = |text: String| Early::new(Exit::Unexpected, text);
-    let program = launch
-        .program
-        .as_ref()
-        .ok_or_else(|| unexpected("--demo: no program to start".into()))?;
-    let pace = ["--ttft-ms", "20", "--itl-ms", "5", "--tokens", "64"];
-    let demo = Demo::start(program, cores, 1, &pace.map(String::from));
-    let demo = demo.map_err(|text| unexpected(format!("--demo: {text}")))?;
+    let demo = match ready.demo.take() {
+        Some(demo) => demo,
+        None => {
+            let program = launch.program.as_ref();
+            let program =
+                program.ok_or_else(|| unexpected("--demo: no program to start".into()))?;
+            let pace = ["--ttft-ms", "20", "--itl-ms", "5", "--tokens", "64"];
+            Demo::start(program, cores, 1, &pace.map(String::from))
+                .map_err(|text| unexpected(format!("--demo: {text}")))?
+        }
+    };
     config.urls = vec![demo.url.clone()];
     config.model.get_or_insert_with(|| "demo".into());
-    Ok(Some(demo))
+    ready.demo = Some(demo);
+    Ok(())
+}
+
+/// Settings that the way to a server depends on: runs that share them share its connections.
+#[derive(Clone, PartialEq)]
+struct Reaching {
+    urls: Vec<Url>,
+    model: Option<String>,
+    api: Api,
+    path: Option<String>,
+    streaming: bool,
+    headers: Vec<(String, String)>,
+    has_sessions: bool,
+    tls: (Option<PathBuf>, bool),
+    connections: Connections,
+}
+
+impl Reaching {
+    fn of(config: &Config) -> Reaching {
+        let mut headers = setup::headers(config);
+        headers.extend(
+            config
+                .session_header
+                .clone()
+                .map(|name| (name, String::new())),
+        );
+        Reaching {
+            urls: config.urls.clone(),
+            model: config.model.clone(),
+            api: config.api,
+            path: config.path.clone(),
+            streaming: config.streaming,
+            headers,
+            has_sessions: config.session.is_some(),
+            tls: (config.tls_ca.clone(), config.tls_insecure),
+            connections: config.connections.clone(),
+        }
+    }
 }
 
 /// Where the requests go.
 struct Server {
-    targets: Vec<Target>,
+    targets: Arc<[Target]>,
+    model: Option<String>,
     places: Vec<preflight::Place>,
     /// When `--wait-for-model-timeout` is over.
     deadline: Ns,
@@ -242,7 +347,8 @@ fn find_server(config: &mut Config, steps: &Steps) -> Result<Server, Early> {
     let model = config.model.clone().unwrap_or_default();
     let targets = setup::targets(config, &addrs, &model).map_err(Early::usage)?;
     Ok(Server {
-        targets,
+        targets: targets.into(),
+        model: config.model.clone(),
         places,
         deadline,
     })

@@ -1,23 +1,23 @@
-//! The run from start to exit code.
+//! The run from start to exit code, alone or one of many.
 
 use super::early::Early;
 use super::environment;
 use super::files::{self, RecordFiles};
 use super::hooks::Profiler;
-use super::outcome::{self, Measured};
-use super::prepare::{self, Prepared};
+use super::outcome::{self, Measured, Recorded};
+use super::prepare::{self, Prepared, Ready};
 use super::records::{self, RecordOutcome, RecordPlan};
 use super::route;
 use super::setup;
 use super::signals::Signals;
 use super::steps::Steps;
 use super::stops::{Backlog, Windows};
-use super::watch::{self, Worker};
+use super::watch;
 use crate::archive::RunDir;
 use crate::base::{Anchor, Exit, Ns, limits, now};
 use crate::config::{Config, ExportLevel, Reuse};
-use crate::engine::{self, CoreOutput, CorePlan, RequestLimits, Stop};
-use crate::report::{RunInfo, Secrets};
+use crate::engine::{CoreOutput, CorePlan, RequestLimits, Stop, Worker};
+use crate::report::RunInfo;
 use crate::stats::{AccumulateOptions, Accumulator, Buffers, Environment, Record, Summary};
 use crate::view::tell;
 use crossbeam_channel::{Sender, bounded};
@@ -41,87 +41,6 @@ pub struct Launch {
     pub notes: Vec<String>,
 }
 
-/// Runs a benchmark and says how it ended. Messages go to stderr, the report to stdout.
-pub fn run(config: Config, launch: Launch) -> Exit {
-    let secrets = outcome::secrets(&config);
-    match measure(config, &launch, &secrets) {
-        Ok(exit) => exit,
-        Err(early) => {
-            if !early.text.is_empty() {
-                tell(&format!("error: {}", secrets.shown(&early.text)));
-            }
-            early.exit
-        }
-    }
-}
-
-fn measure(config: Config, launch: &Launch, secrets: &Secrets) -> Result<Exit, Early> {
-    let signals = Signals::listen()
-        .map_err(|error| Early::new(Exit::Unexpected, format!("signals: {error}")))?;
-    for note in &launch.notes {
-        tell(&format!("note: {}", secrets.shown(note)));
-    }
-    let steps = Steps::new(config.verbose, launch.at);
-    let exit = carry_out(config, launch, &signals, &steps, outcome::conclude)?;
-    Ok(exit.unwrap_or(Exit::Ok))
-}
-
-/// One run of many: gives its summary, prints no report and leaves no file. A signal ends it, and
-/// the caller hears of that too. Errors: what ends a run before its first request.
-pub fn summarize(config: Config, launch: &Launch, signals: &Signals) -> Result<Summary, Early> {
-    let secrets = outcome::secrets(&config);
-    let config = Config {
-        export_level: ExportLevel::Nothing,
-        ..config
-    };
-    let steps = Steps::new(config.verbose, launch.at);
-    let sum_up = |run: &outcome::Run<'_>, measured| outcome::sum_up(run, measured).summary;
-    match carry_out(config, launch, signals, &steps, sum_up) {
-        Ok(summary) => Ok(summary.unwrap_or_default()),
-        Err(early) => Err(Early::new(early.exit, secrets.shown(&early.text))),
-    }
-}
-
-/// Prepares and runs; `finish` makes what it is to give of what is over. `None` after a dry run.
-fn carry_out<T>(
-    config: Config,
-    launch: &Launch,
-    signals: &Signals,
-    steps: &Steps,
-    finish: impl FnOnce(&outcome::Run<'_>, Measured) -> T,
-) -> Result<Option<T>, Early> {
-    let Some(prepared) = prepare::prepare(config, launch, signals, steps)? else {
-        return Ok(None);
-    };
-    let mut profiler = Profiler::begin(&prepared, signals, steps)?;
-    let driven = drive(&prepared, signals, steps, launch.at)?;
-    profiler.iter_mut().for_each(Profiler::end);
-    let startup = prepared
-        .pace
-        .started()
-        .map(|start| start.saturating_since(launch.at));
-    let run = outcome::Run {
-        config: &prepared.config,
-        choice: &prepared.choice,
-        pace: &prepared.pace,
-        failures: prepared.failures.as_deref(),
-        payloads: &prepared.payloads,
-        info: &driven.info,
-        signals,
-        program: launch.program.as_deref(),
-        dir: driven.dir.as_ref(),
-    };
-    let measured = Measured {
-        outputs: driven.outputs,
-        records: driven.records,
-        environment: driven.environment,
-        backlog: driven.backlog,
-        sampler: prepared.sampler,
-        startup,
-    };
-    Ok(Some(finish(&run, measured)))
-}
-
 /// A run that is over.
 struct Driven {
     /// Absent for one run of many.
@@ -133,71 +52,191 @@ struct Driven {
     backlog: Backlog,
 }
 
-/// Runs the cores, the record thread and the screen to their ends.
-fn drive(
-    prepared: &Prepared,
-    signals: &Signals,
-    steps: &Steps,
-    launched: Ns,
-) -> Result<Driven, Early> {
-    let (config, pace) = (&prepared.config, &prepared.pace);
-    let (sender, receiver) = bounded(limits::RECORD_BATCHES_MAX);
-    let (plans, buffers) = core_plans(prepared, &sender);
-    drop(sender);
-    steps.begin(format!(
-        "opening {} connections",
-        setup::connections(config)
-    ));
-    let workers = spawn_workers(plans)?;
-    // Only now is it sure that there will be a run: an earlier one moves aside no sooner.
-    let opened = watch::await_cores(prepared, &workers, signals, steps).and_then(|()| {
-        let settled = now() + setup::settle(setup::connections(config));
-        Ok((settled, open_files(config)?))
-    });
-    let (settled, (dir, info, files)) = match opened {
-        Ok(opened) => opened,
-        Err(early) => {
-            pace.stop(Stop::Cancel);
-            prepared.payloads.stop();
-            let faults = join(workers)?.into_iter().filter_map(|output| output.fault);
-            let text = faults.fold(early.text, |text, fault| format!("{text}\n  {fault}"));
-            return Err(Early::new(early.exit, text));
+/// Runs a benchmark and says how it ended. Messages go to stderr, the report to stdout.
+pub fn run(config: Config, launch: Launch) -> Exit {
+    let secrets = outcome::secrets(&config);
+    let measured = Signals::heard().and_then(|signals| {
+        for note in &launch.notes {
+            tell(&format!("note: {}", secrets.shown(note)));
         }
-    };
-    let plan = RecordPlan {
-        records: receiver,
-        buffers,
-        tokenizer: prepared.tokenizer.clone(),
-        turns: config.session.is_some(),
-        token_count: config.token_count,
-        accumulator: Accumulator::new(accumulate_options(config, info.anchor)),
-        files,
-        windows: Windows::new(config, pace),
-    };
-    let recorder = spawn_recorder(plan, prepared.cores.clone())?;
-    let watched = environment::Watch::start();
-    thread::sleep(Duration::from_nanos(settled.saturating_since(now()).0));
-    pace.begin(now());
-    steps.end();
-    let after = now().saturating_since(launched);
-    steps.mention(&format!(
-        "first request {:.0} ms after launch",
-        after.as_ms()
-    ));
-    crate::runtime::avoid(&prepared.cores);
-    let backlog = watch::watch(prepared, &workers, signals);
-    prepared.payloads.stop();
-    let outputs = join(workers)?;
-    let environment = watched.finish(config, &prepared.cores, &prepared.placement);
-    let records = recorder.join().map_err(|_| panicked())?;
-    Ok(Driven {
-        dir,
-        info,
-        outputs,
-        records,
-        environment,
-        backlog,
-    })
+        let mut bench = Bench::new(launch, signals);
+        bench.carry_out(config, outcome::conclude)
+    });
+    match measured {
+        Ok(exit) => exit.unwrap_or(Exit::Ok),
+        Err(early) => {
+            if !early.text.is_empty() {
+                tell(&format!("error: {}", secrets.shown(&early.text)));
+            }
+            early.exit
+        }
+    }
+}
+
+/// Runs one benchmark after the other: tokenizer, servers met, workers and their connections stay
+/// from run to run.
+pub struct Bench {
+    launch: Launch,
+    signals: Signals,
+    ready: Ready,
+    /// With the CPUs that they are pinned to.
+    crew: (Vec<usize>, Vec<Worker>),
+}
+
+impl Bench {
+    /// Before the first run.
+    pub fn new(launch: Launch, signals: Signals) -> Bench {
+        Bench {
+            launch,
+            signals,
+            ready: Ready::default(),
+            crew: (Vec::new(), Vec::new()),
+        }
+    }
+
+    /// One run of many: gives its summary, prints no report and leaves no file. A signal ends it,
+    /// and the caller hears of that too. Errors: what ends a run before its first request.
+    pub fn summarize(&mut self, config: Config) -> Result<Summary, Early> {
+        let config = Config {
+            export_level: ExportLevel::Nothing,
+            ..config
+        };
+        Ok(self.record(config)?.summary)
+    }
+
+    /// One run of many: writes its files, as far as the configuration asks for some, and prints no
+    /// report. Errors: what ends a run before its first request.
+    pub fn record(&mut self, config: Config) -> Result<Recorded, Early> {
+        let secrets = outcome::secrets(&config);
+        match self.carry_out(config, outcome::record) {
+            Ok(Some(recorded)) => Ok(recorded),
+            Ok(None) => Err(Early::usage("a dry run has no result")),
+            Err(early) => Err(Early::new(early.exit, secrets.shown(&early.text))),
+        }
+    }
+
+    /// Prepares and runs; `finish` makes what it is to give of what is over. `None` after a dry
+    /// run.
+    fn carry_out<T>(
+        &mut self,
+        config: Config,
+        finish: impl FnOnce(&outcome::Run<'_>, Measured) -> T,
+    ) -> Result<Option<T>, Early> {
+        let (launch, signals) = (self.launch.clone(), self.signals.clone());
+        // Of the runs that follow none has the launch behind it.
+        self.launch.at = now();
+        let steps = Steps::new(config.verbose, launch.at);
+        let prepared = prepare::prepare(config, &launch, &signals, &steps, &mut self.ready)?;
+        let Some(prepared) = prepared else {
+            return Ok(None);
+        };
+        let mut profiler = Profiler::begin(&prepared, &signals, &steps)?;
+        let driven = self.drive(&prepared, &steps, launch.at)?;
+        profiler.iter_mut().for_each(Profiler::end);
+        let startup = prepared
+            .pace
+            .started()
+            .map(|start| start.saturating_since(launch.at));
+        let run = outcome::Run {
+            config: &prepared.config,
+            choice: &prepared.choice,
+            pace: &prepared.pace,
+            failures: prepared.failures.as_deref(),
+            payloads: &prepared.payloads,
+            info: &driven.info,
+            signals: &signals,
+            program: launch.program.as_deref(),
+            dir: driven.dir.as_ref(),
+        };
+        let measured = Measured {
+            outputs: driven.outputs,
+            records: driven.records,
+            environment: driven.environment,
+            backlog: driven.backlog,
+            sampler: prepared.sampler,
+            startup,
+        };
+        Ok(Some(finish(&run, measured)))
+    }
+    /// Runs the cores, the record thread and the screen to their ends.
+    fn drive(&mut self, prepared: &Prepared, steps: &Steps, launched: Ns) -> Result<Driven, Early> {
+        let signals = self.signals.clone();
+        let signals = &signals;
+        let (config, pace) = (&prepared.config, &prepared.pace);
+        let (sender, receiver) = bounded(limits::RECORD_BATCHES_MAX);
+        let (plans, buffers) = core_plans(prepared, &sender);
+        drop(sender);
+        steps.begin(format!(
+            "opening {} connections",
+            setup::connections(config)
+        ));
+        let workers = self.begin(&prepared.cores, plans)?;
+        // Only now is it sure that there will be a run: an earlier one moves aside no sooner.
+        let opened = watch::await_cores(prepared, workers, signals, steps).and_then(|()| {
+            let settled = now() + setup::settle(setup::connections(config));
+            Ok((settled, open_files(config)?))
+        });
+        let (settled, (dir, info, files)) = match opened {
+            Ok(opened) => opened,
+            Err(early) => {
+                pace.stop(Stop::Cancel);
+                prepared.payloads.stop();
+                let faults = join(workers)?.into_iter().filter_map(|output| output.fault);
+                let text = faults.fold(early.text, |text, fault| format!("{text}\n  {fault}"));
+                return Err(Early::new(early.exit, text));
+            }
+        };
+        let plan = RecordPlan {
+            records: receiver,
+            buffers,
+            tokenizer: prepared.tokenizer.clone(),
+            turns: config.session.is_some(),
+            token_count: config.token_count,
+            accumulator: Accumulator::new(accumulate_options(config, info.anchor)),
+            files,
+            windows: Windows::new(config, pace),
+        };
+        let recorder = spawn_recorder(plan, prepared.cores.clone())?;
+        let watched = environment::Watch::start();
+        thread::sleep(Duration::from_nanos(settled.saturating_since(now()).0));
+        pace.begin(now());
+        steps.end();
+        let after = now().saturating_since(launched);
+        steps.mention(&format!(
+            "first request {:.0} ms after launch",
+            after.as_ms()
+        ));
+        crate::runtime::avoid(&prepared.cores);
+        let backlog = watch::watch(prepared, workers, signals);
+        prepared.payloads.stop();
+        let outputs = join(workers)?;
+        let environment = watched.finish(config, &prepared.cores, &prepared.placement);
+        let records = recorder.join().map_err(|_| panicked())?;
+        Ok(Driven {
+            dir,
+            info,
+            outputs,
+            records,
+            environment,
+            backlog,
+        })
+    }
+
+    /// Gives each core its plan, to the workers of the run before where they have the same CPUs.
+    fn begin(&mut self, cores: &[usize], plans: Vec<CorePlan>) -> Result<&[Worker], Early> {
+        if self.crew.0 != cores {
+            self.crew = (Vec::new(), Vec::new());
+            let spawn = |(core, &cpu)| Worker::spawn(core, Some(cpu)).map_err(no_thread);
+            let workers: Result<Vec<Worker>, Early> = cores.iter().enumerate().map(spawn).collect();
+            self.crew = (cores.to_vec(), workers?);
+        }
+        let workers = &self.crew.1;
+        workers
+            .iter()
+            .zip(plans)
+            .for_each(|(worker, plan)| worker.begin(plan));
+        Ok(workers)
+    }
 }
 
 /// The record thread, off the workers' cores.
@@ -231,19 +270,9 @@ fn panicked() -> Early {
     Early::new(Exit::Unexpected, text)
 }
 
-fn spawn_workers(plans: Vec<CorePlan>) -> Result<Vec<Worker>, Early> {
-    let spawn = |plan: CorePlan| {
-        thread::Builder::new()
-            .name(format!("core-{}", plan.core))
-            .spawn(move || engine::run(plan))
-            .map_err(no_thread)
-    };
-    plans.into_iter().map(spawn).collect()
-}
-
-fn join(workers: Vec<Worker>) -> Result<Vec<CoreOutput>, Early> {
-    let join = |worker: Worker| worker.join().map_err(|_| panicked());
-    workers.into_iter().map(join).collect()
+fn join(workers: &[Worker]) -> Result<Vec<CoreOutput>, Early> {
+    let output = |worker: &Worker| worker.finish().ok_or_else(panicked);
+    workers.iter().map(output).collect()
 }
 
 /// The plan of each core, and the ways back for its buffers.

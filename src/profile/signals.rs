@@ -1,5 +1,6 @@
 //! Ctrl-C and SIGTERM: once drains, twice stops at once. A file that grows too large kills nothing.
 
+use super::early::Early;
 use crate::base::Exit;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use std::sync::Arc;
@@ -27,6 +28,11 @@ impl Signals {
         // counted, and no sudden death.
         signal_hook::flag::register(libc::SIGXFSZ, Arc::new(AtomicBool::new(false)))?;
         Ok(signals)
+    }
+
+    /// The same, for whoever ends with it.
+    pub fn heard() -> Result<Signals, Early> {
+        Signals::listen().map_err(|error| Early::new(Exit::Unexpected, format!("signals: {error}")))
     }
 
     fn add(&self, signal: i32) {

@@ -6,10 +6,10 @@ use super::signals::Signals;
 use super::steps::Steps;
 use super::stops::Backlog;
 use crate::base::{Exit, Ns, now};
-use crate::engine::{CoreOutput, Pace, Stop};
+use crate::engine::{Pace, Stop, Worker};
 use crate::view::{Progress, Snapshot, tell};
 use std::io::IsTerminal;
-use std::thread::{self, JoinHandle};
+use std::thread;
 use std::time::Duration;
 
 /// How often the screen is told.
@@ -18,9 +18,6 @@ const TICK: Duration = Duration::from_millis(50);
 const DRAIN: Ns = Ns::from_ms(2_000);
 /// Events are counted over so long for their rate.
 const RATE_SPAN: Ns = Ns::from_ms(1_000);
-
-/// A core's thread.
-pub type Worker = JoinHandle<CoreOutput>;
 
 /// Waits until every core has opened its connections. Errors: a signal, or a core that cannot.
 pub fn await_cores(
@@ -35,7 +32,7 @@ pub fn await_cores(
             return Err(stopped(signals));
         }
         // The others would wait for it for ever.
-        if workers.iter().any(JoinHandle::is_finished) {
+        if workers.iter().any(Worker::is_finished) {
             let text = "a worker ended before the first request";
             return Err(Early::new(Exit::Unexpected, text));
         }
@@ -53,7 +50,7 @@ pub fn watch(prepared: &Prepared, workers: &[Worker], signals: &Signals) -> Back
     let mut rate = EventRate::default();
     let mut drained_since: Option<Ns> = None;
     let mut backlog = Backlog::new(&prepared.config);
-    while !workers.iter().all(JoinHandle::is_finished) {
+    while !workers.iter().all(Worker::is_finished) {
         thread::sleep(TICK);
         let events = rate.per_s(now(), pace.events_count());
         progress.tick(snapshot(pace, events, now()));

@@ -275,7 +275,11 @@ pub fn run(ask: &Ask) -> (Vec<Record>, Vec<CoreOutput>) {
                     records: records.clone(),
                     buffers: bounded(1).1,
                 };
-                scope.spawn(move || engine::run(plan))
+                scope.spawn(move || {
+                    let worker = engine::Worker::spawn(0, None).unwrap();
+                    worker.begin(plan);
+                    worker.finish().unwrap()
+                })
             })
             .collect();
         let began = now();
