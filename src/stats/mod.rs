@@ -5,12 +5,14 @@
 pub mod accumulate;
 pub mod arrivals;
 pub mod capacity;
+pub mod catalogue;
 mod column;
 pub mod course;
 pub mod distribution;
 pub mod energy;
 pub mod environment;
 pub mod figures;
+pub mod gate;
 pub mod histogram;
 pub mod metric;
 pub mod record;
@@ -27,6 +29,7 @@ pub use accumulate::{AccumulateOptions, Accumulator, Value};
 pub use arrivals::ArrivalCv;
 pub use environment::Environment;
 pub use figures::{Figures, MetricFigures};
+pub use gate::{Gate, Limit, Op};
 pub use histogram::{Histogram, Interval, IntervalLog};
 pub use metric::Metric;
 pub use record::{

@@ -4,6 +4,24 @@ use super::distribution::float;
 use super::summary::Weighted;
 use crate::base::Ns;
 
+/// The metrics that [`sweep`] gives, in AIPerf's order.
+pub const TAGS: [&str; 14] = [
+    "effective_concurrency",
+    "effective_decode_throughput",
+    "effective_prefill_throughput",
+    "effective_decode_concurrency",
+    "effective_prefill_concurrency",
+    "effective_total_throughput",
+    "effective_decode_throughput_per_user",
+    "effective_prefill_throughput_per_user",
+    "tokens_in_flight",
+    "active_decode_throughput",
+    "active_prefill_throughput",
+    "active_decode_throughput_per_user",
+    "active_prefill_throughput_per_user",
+    "active_total_throughput",
+];
+
 /// A request as the sweep line sees it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Span {
@@ -139,21 +157,21 @@ pub fn sweep(spans: &[Span]) -> Vec<(&'static str, Weighted)> {
     let user = |a, b| -> Read<'_> { Box::new(move |v| per_user(v, a, b) * 1e9) };
     let total = || -> Read<'_> { Box::new(|v| (v[3] + v[4]) * 1e9) };
     let plain = |i: usize| -> Read<'_> { Box::new(move |v| v[i]) };
-    let table: [(&'static str, Read<'_>, Mask); 14] = [
-        ("effective_concurrency", plain(0), always),
-        ("effective_decode_throughput", rate(3), always),
-        ("effective_prefill_throughput", rate(4), always),
-        ("effective_decode_concurrency", plain(1), always),
-        ("effective_prefill_concurrency", plain(2), always),
-        ("effective_total_throughput", total(), always),
-        ("effective_decode_throughput_per_user", user(3, 1), always),
-        ("effective_prefill_throughput_per_user", user(4, 2), always),
-        ("tokens_in_flight", plain(5), always),
-        ("active_decode_throughput", rate(3), decoding),
-        ("active_prefill_throughput", rate(4), prefilling),
-        ("active_decode_throughput_per_user", user(3, 1), decoding),
-        ("active_prefill_throughput_per_user", user(4, 2), prefilling),
-        ("active_total_throughput", total(), busy),
+    let table: [(Read<'_>, Mask); TAGS.len()] = [
+        (plain(0), always),
+        (rate(3), always),
+        (rate(4), always),
+        (plain(1), always),
+        (plain(2), always),
+        (total(), always),
+        (user(3, 1), always),
+        (user(4, 2), always),
+        (plain(5), always),
+        (rate(3), decoding),
+        (rate(4), prefilling),
+        (user(3, 1), decoding),
+        (user(4, 2), prefilling),
+        (total(), busy),
     ];
     let is_streamed = spans.iter().any(|s| s.first.is_some());
     let wanted = if is_streamed { table.len() } else { 1 };
@@ -161,8 +179,8 @@ pub fn sweep(spans: &[Span]) -> Vec<(&'static str, Weighted)> {
         let kept = all.iter().filter(|(_, v)| mask(v));
         weighted(kept.map(|(dt, v)| (*dt, read(v))).collect())
     };
-    let rows = table.iter().take(wanted);
-    rows.filter_map(|(tag, read, mask)| Some((*tag, figure(read, *mask)?)))
+    let rows = TAGS.into_iter().zip(&table).take(wanted);
+    rows.filter_map(|(tag, (read, mask))| Some((tag, figure(read, *mask)?)))
         .collect()
 }
 
