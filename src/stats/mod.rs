@@ -7,6 +7,7 @@ pub mod arrivals;
 pub mod capacity;
 pub mod catalogue;
 mod column;
+pub mod confidence;
 pub mod course;
 pub mod distribution;
 pub mod energy;
