@@ -16,6 +16,7 @@ pub mod figures;
 pub mod gate;
 pub mod histogram;
 pub mod metric;
+pub mod ranks;
 pub mod record;
 pub mod recorder;
 pub mod saturation;
