@@ -29,6 +29,8 @@ pub enum Stream {
     Think,
     /// Requests that are cancelled on purpose.
     Cancellation,
+    /// Blocks of requests that are drawn again, for intervals.
+    Bootstrap,
 }
 
 /// The generator for one (seed, stream, index).

@@ -4,6 +4,8 @@
 
 pub mod accumulate;
 pub mod arrivals;
+pub mod blocks;
+pub mod bootstrap;
 pub mod capacity;
 pub mod catalogue;
 mod column;
