@@ -82,6 +82,26 @@ pub(super) fn move_aside(path: &Path, names: &[String]) -> std::io::Result<()> {
     move_inside(&real, &stamp, names)
 }
 
+/// Moves what stands at `path`, a file or a folder, to `<name>.<when it was last changed>`. Nothing
+/// there is no error.
+pub fn put_aside(path: &Path) -> Result<(), ArchiveError> {
+    let fail = |error| ArchiveError::new(path, "moving an earlier one aside", error);
+    let changed = match path.symlink_metadata() {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+        found => found.and_then(|found| found.modified()).map_err(fail)?,
+    };
+    let stamp = stamp(changed).unwrap_or_else(|| "earlier".into());
+    let mut name = path.as_os_str().to_os_string();
+    name.push(format!(".{stamp}"));
+    std::fs::rename(path, free(Path::new(&name))).map_err(fail)
+}
+
+/// A time as part of a name.
+fn stamp(at: SystemTime) -> Option<String> {
+    let at = jiff::Timestamp::try_from(at).ok()?;
+    Some(at.strftime("%Y-%m-%dT%H-%M-%S").to_string())
+}
+
 /// Moves files of a folder into one inside of it.
 pub(super) fn move_inside(path: &Path, stamp: &str, names: &[String]) -> std::io::Result<()> {
     let inner = free(&path.join(stamp));
@@ -119,11 +139,7 @@ fn start_time(path: &Path, names: &[String]) -> String {
             value["start_time"].as_str().map(String::from)
         });
     let changed = |name: &String| path.join(name).metadata().ok()?.modified().ok();
-    let oldest = || -> Option<String> {
-        let at: SystemTime = names.iter().filter_map(changed).min()?;
-        let at = jiff::Timestamp::try_from(at).ok()?;
-        Some(at.strftime("%Y-%m-%dT%H-%M-%S").to_string())
-    };
+    let oldest = || -> Option<String> { stamp(names.iter().filter_map(changed).min()?) };
     let time = said.or_else(oldest).unwrap_or_default().replace(':', "-");
     let is_fit = |c: &char| c.is_ascii_alphanumeric() || *c == '-' || *c == '.';
     let time: String = time.chars().filter(is_fit).take(40).collect();

@@ -5,10 +5,13 @@
 
 mod aside;
 mod calibration;
+mod checkpoint;
 mod file;
 mod name;
 
+pub use aside::put_aside;
 pub use calibration::{Calibration, machine};
+pub use checkpoint::{CHECKPOINT, Checkpoint};
 pub use file::OutFile;
 pub use name::run_name;
 
@@ -108,6 +111,17 @@ impl RunDir {
         file.write(bytes)?;
         file.finish()
     }
+}
+
+/// Writes a whole file, and makes its folder.
+pub fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), ArchiveError> {
+    if let Some(folder) = path.parent() {
+        std::fs::create_dir_all(folder)
+            .map_err(|error| ArchiveError::new(path, "making the folder", error))?;
+    }
+    let mut file = OutFile::open(path)?;
+    file.write(bytes)?;
+    file.finish()
 }
 
 /// Tries whether a folder takes a file; leaves nothing.

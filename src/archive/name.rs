@@ -17,7 +17,9 @@ pub fn run_name(config: &Config) -> String {
         Api::TritonTensorrtllm => "triton-tensorrtllm",
         Api::TritonVllm => "triton-vllm",
     };
-    format!("{model}-{service}-{}", stimulus(config.load()))
+    let end = config.place.as_ref().map(|(_, end)| end.clone());
+    let end = end.unwrap_or_else(|| stimulus(config.load()));
+    format!("{model}-{service}-{end}")
 }
 
 /// A model's name as part of a file name: a server may call its models as it likes.

@@ -10,7 +10,7 @@ mod refused;
 mod self_bench;
 
 use crate::base::{Exit, Ns, Secrets};
-use crate::config::hide_args;
+use crate::config::{Layout, hide_args};
 use crate::view::{self, tell};
 use clap::Command;
 use clap::error::ErrorKind;
@@ -24,6 +24,7 @@ fn command() -> Command {
         .subcommand_required(true)
         .arg_required_else_help(true)
         .subcommand(flags::command())
+        .subcommand(flags::analyze_command())
         .subcommand(self_bench::command())
         .subcommand(mock::command())
         .subcommand(Command::new("doctor").about("Say what this machine offers to a run"))
@@ -57,7 +58,12 @@ pub fn main(args: impl IntoIterator<Item = OsString>, launched: Ns) -> Exit {
         }
     };
     match matches.subcommand() {
-        Some(("profile", matches)) => profile::run(matches, &args, launched, notes),
+        Some(("profile", matches)) => {
+            profile::run(matches, &args, Layout::Profile, launched, notes)
+        }
+        Some(("analyze", matches)) => {
+            profile::run(matches, &args, Layout::Analyze, launched, notes)
+        }
         Some(("self-bench", matches)) => self_bench::run(matches),
         Some(("mock", matches)) => mock::run(matches),
         Some(("doctor", _)) => doctor::run(),
@@ -95,7 +101,7 @@ fn secrets(args: &[OsString]) -> Secrets {
 /// The line for a subcommand or a peer's flag that is known and not served.
 fn refusal(args: &[OsString]) -> Option<String> {
     let name = args.get(1)?.to_str()?;
-    if name != "profile" {
+    if name != "profile" && name != "analyze" {
         return refused::subcommand(name);
     }
     let rest: Vec<&str> = args.iter().skip(2).filter_map(|arg| arg.to_str()).collect();

@@ -1,81 +1,134 @@
-//! `tokenring profile`: flags, file and environment become one configuration, and run.
+//! `tokenring profile` and `analyze`: flags, file and environment become one configuration or
+//! several, and run.
 
-use super::{flags, self_bench};
+use super::flags::{self, Part};
+use super::self_bench;
+use crate::analyze;
 use crate::base::{Exit, Ns, REDACTED, limits, now};
-use crate::config::{self, Checked, Draft, hide_args};
+use crate::config::{self, Asked, Checked, Config, Layout, SweepDraft, Typed, hide_args};
 use crate::profile::{self, Launch};
 use crate::stats::metric;
 use crate::view::tell;
 use clap::ArgMatches;
-use serde_json::Map;
+use serde_json::{Map, Value};
 use std::ffi::OsString;
 use std::path::Path;
 
-/// Runs the subcommand.
+/// Runs `profile`, or with [`Layout::Analyze`] `analyze`.
 ///
 /// `accepted` are notes on flags of the peers that mean nothing here.
-pub fn run(matches: &ArgMatches, args: &[OsString], launched: Ns, accepted: Vec<String>) -> Exit {
-    match checked(matches, args) {
+pub fn run(
+    matches: &ArgMatches,
+    args: &[OsString],
+    layout: Layout,
+    launched: Ns,
+    accepted: Vec<String>,
+) -> Exit {
+    match asked(matches, args, layout) {
         Err(text) => {
             tell(&format!("error: {}", super::secrets(args).shown(&text)));
             Exit::Usage
         }
-        Ok(Checked {
-            mut config,
-            mut notes,
-        }) => {
-            notes.extend(accepted);
-            notes.extend(unused_proxies(&config));
+        Ok(asked) => carry_out(matches, asked, launched, accepted),
+    }
+}
+
+fn carry_out(matches: &ArgMatches, asked: Asked, launched: Ns, accepted: Vec<String>) -> Exit {
+    let first = match &asked {
+        Asked::One(Checked { config, .. }) => config,
+        Asked::Many(sweep) => &sweep.variations[0].config,
+    };
+    let mut notes = accepted;
+    notes.extend(unused_proxies(first));
+    notes.extend(unmet_wishes(matches));
+    let mut at = launched;
+    if first.calibrate && !first.dry_run {
+        let exit = self_bench::calibrate(first);
+        if exit != Exit::Ok {
+            return exit;
+        }
+        // The run begins here.
+        at = now();
+    }
+    let program = std::env::current_exe().ok();
+    let launch = |own: Vec<String>| {
+        let notes = own.into_iter().chain(notes).collect();
+        Launch { at, program, notes }
+    };
+    match asked {
+        Asked::One(Checked { mut config, notes }) => {
             if !config.seed_given {
                 config.seed &= limits::RANDOM_SEED_MAX;
             }
-            if matches.get_flag("generate-plots") {
-                notes.push("--generate-plots comes with a later version: no plots are made".into());
-            }
-            let sources = matches.get_many::<String>("gpu-telemetry");
-            if sources.is_some_and(|sources| sources.len() > 0) {
-                let text = "--gpu-telemetry: this machine's GPUs are sampled; other sources and \
-                            displays come with a later version";
-                notes.push(text.into());
-            }
-            let mut at = launched;
-            if config.calibrate && !config.dry_run {
-                let exit = self_bench::calibrate(&config);
-                if exit != Exit::Ok {
-                    return exit;
-                }
-                // The run begins here.
-                at = now();
-            }
-            let program = std::env::current_exe().ok();
-            profile::run(config, Launch { at, program, notes })
+            profile::run(config, launch(notes))
+        }
+        Asked::Many(mut sweep) => {
+            let notes = std::mem::take(&mut sweep.notes);
+            analyze::sweep(sweep, launch(notes))
         }
     }
 }
 
-fn checked(matches: &ArgMatches, args: &[OsString]) -> Result<Checked, String> {
+/// Flags that are taken and not yet served, each with its sentence.
+fn unmet_wishes(matches: &ArgMatches) -> Vec<String> {
+    let mut notes = Vec::new();
+    if matches.get_flag("generate-plots") {
+        notes.push("--generate-plots comes with a later version: no plots are made".into());
+    }
+    let sources = matches.get_many::<String>("gpu-telemetry");
+    if sources.is_some_and(|sources| sources.len() > 0) {
+        let text = "--gpu-telemetry: this machine's GPUs are sampled; other sources and \
+                    displays come with a later version";
+        notes.push(text.into());
+    }
+    notes
+}
+
+fn asked(matches: &ArgMatches, args: &[OsString], layout: Layout) -> Result<Asked, String> {
     let mut settings = match matches.get_one::<String>("config") {
         Some(path) => config::read(Path::new(path), flags::key)?,
         None => Map::new(),
     };
     settings.extend(flags::settings(matches)?);
-    let mut draft: Draft =
-        serde_json::from_value(settings.into()).map_err(|error| format!("settings: {error}"))?;
-    if draft.api_key.is_none() {
-        draft.api_key = std::env::var("OPENAI_API_KEY").ok();
-    }
-    if draft.proxy.is_some() && draft.no_proxy.is_none() {
-        let list = variable("no_proxy").filter(|list| !list.is_empty());
-        draft.no_proxy = list.map(config::Many::One);
-    }
-    let checked = draft
-        .check(&command_line(args))
-        .map_err(|error| error.to_string())?;
-    let unknown = |slo: &&config::Slo| metric::find(&slo.tag).is_none();
-    match checked.config.goodput.iter().find(unknown) {
+    let (run, many): (Map<String, Value>, Map<String, Value>) = settings
+        .into_iter()
+        .partition(|(key, _)| flags::part(key) == Part::Run);
+    let sweep = serde_json::from_value::<SweepDraft>(many.into());
+    let typed = Typed {
+        run: with_environment(run),
+        sweep: sweep.map_err(|error| format!("settings: {error}"))?,
+        layout,
+        key: &flags::key,
+        command_line: &command_line(args),
+    };
+    let asked = typed.check()?;
+    let goodput = |config: &Config| config.goodput.clone();
+    let slos = match &asked {
+        Asked::One(checked) => goodput(&checked.config),
+        Asked::Many(sweep) => {
+            let each = sweep.variations.iter();
+            each.flat_map(|variation| goodput(&variation.config))
+                .collect()
+        }
+    };
+    match slos.iter().find(|slo| metric::find(&slo.tag).is_none()) {
         Some(slo) => Err(format!("--goodput: `{}` is no metric's tag", slo.tag)),
-        None => Ok(checked),
+        None => Ok(asked),
     }
+}
+
+/// Settings with what the environment has for them.
+fn with_environment(mut settings: Map<String, Value>) -> Map<String, Value> {
+    if !settings.contains_key("api_key")
+        && let Ok(key) = std::env::var("OPENAI_API_KEY")
+    {
+        settings.insert("api_key".into(), key.into());
+    }
+    if settings.contains_key("proxy") && !settings.contains_key("no_proxy") {
+        let list = variable("no_proxy").filter(|list| !list.is_empty());
+        settings.extend(list.map(|list| ("no_proxy".into(), list.into())));
+    }
+    settings
 }
 
 /// A variable of the environment, in either case.
@@ -86,7 +139,7 @@ fn variable(name: &str) -> Option<String> {
 
 /// Says that proxies of the environment are not used, where there are some. Their values may hold
 /// a password.
-fn unused_proxies(config: &config::Config) -> Option<String> {
+fn unused_proxies(config: &Config) -> Option<String> {
     let names = ["http_proxy", "https_proxy", "all_proxy"].into_iter();
     let is_set = |name: &&str| variable(name).is_some_and(|value| !value.is_empty());
     let set: Vec<String> = names.filter(is_set).map(str::to_uppercase).collect();

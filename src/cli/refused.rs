@@ -5,7 +5,7 @@
 use std::ffi::OsString;
 
 /// Subcommands that a later version has, the peers' among them.
-const SUBCOMMANDS_LATER: &[&str] = &["analyze", "report", "compare", "plot", "trace", "config"];
+const SUBCOMMANDS_LATER: &[&str] = &["report", "compare", "plot", "trace", "config"];
 
 /// Subcommands of the peers, with what takes their place.
 const SUBCOMMANDS_NEVER: &[(&str, &str)] = &[
@@ -46,47 +46,40 @@ const LATER: &str = "\
     accuracy-system-prompt accuracy-tasks accuracy-verbose agentic-cache-warmup-duration \
     agentic-warmup-grace-period allow-dataset-wrap api-host api-port apply-chat-template \
     audio-batch-size audio-depths audio-format audio-length-mean audio-length-stddev \
-    audio-num-channels audio-sample-rates auto-plot batch-size batch-size-audio \
-    batch-size-image batch-size-text batch-size-video bo-constraint-mode burst-phase-starts \
-    cache-bust checkpoint-dir concurrency-max concurrency-min concurrency-steps \
-    confidence-level convergence-metric convergence-mode \
-    convergence-stat convergence-threshold dataset-filter dataset-sampling-strategy \
+    audio-num-channels audio-sample-rates auto-plot batch-size batch-size-audio batch-size-image \
+    batch-size-text batch-size-video bo-constraint-mode burst-phase-starts cache-bust \
+    concurrency-max concurrency-min concurrency-steps dataset-filter dataset-sampling-strategy \
     degradation-metric-tag degradation-stat degradation-threshold download-video-content \
-    e2e-sla-ms enable-checkpointing error-rate-sla export-http-trace export-outputs-json \
-    force-min-tokens gen-ai-provider hf-subset hf-weka-dataset ignore-trace-delays \
-    image-batch-size image-format image-height-mean image-height-stddev image-source \
-    image-source-sampling image-width-mean image-width-stddev inter-turn-delay-cap-seconds \
-    isl-block-size isl-max isl-min isl-osl-pairs isl-steps itl-sla-ms max-context-length \
-    max-idle-gap-cap-seconds mlflow-artifact-glob mlflow-experiment mlflow-parent-run-id \
-    mlflow-run-name mlflow-tag mlflow-tracking-uri model-selection-strategy \
-    network-latency-automatic network-latency-mean network-latency-ping-interval \
-    no-sweep-table num-prefix-prompts num-profile-runs omit-kv-hints open-loop-replay \
+    e2e-sla-ms error-rate-sla export-http-trace export-outputs-json force-min-tokens \
+    gen-ai-provider hf-subset hf-weka-dataset ignore-trace-delays image-batch-size image-format \
+    image-height-mean image-height-stddev image-source image-source-sampling image-width-mean \
+    image-width-stddev inter-turn-delay-cap-seconds isl-block-size isl-max isl-min isl-osl-pairs \
+    isl-steps itl-sla-ms max-context-length max-idle-gap-cap-seconds mlflow-artifact-glob \
+    mlflow-experiment mlflow-parent-run-id mlflow-run-name mlflow-tag mlflow-tracking-uri \
+    model-selection-strategy network-latency-automatic network-latency-mean \
+    network-latency-ping-interval num-prefix-prompts omit-kv-hints open-loop-replay \
     open-loop-strict optuna-acquisition optuna-sampler optuna-terminator osl-max osl-min \
-    osl-steps otel-resource-attributes otel-url parameter-sweep-cooldown-seconds \
-    parameter-sweep-mode parameter-sweep-same-seed per-chunk-usage plot-required \
-    prefix-prompt-length prefix-prompt-pool-size profile-run-cooldown-seconds \
-    profile-run-disable-warmup-after-first prompt-batch-size prompt-corpus \
-    prompt-input-tokens-block-size prompt-prefix-length prompt-prefix-pool-size \
-    public-dataset random-corpus-style random-range-ratio rankings-passages-mean \
+    osl-steps otel-resource-attributes otel-url per-chunk-usage plot-required \
+    prefix-prompt-length prefix-prompt-pool-size prompt-batch-size prompt-corpus \
+    prompt-input-tokens-block-size prompt-prefix-length prompt-prefix-pool-size public-dataset \
+    random-corpus-style random-range-ratio rankings-passages-mean \
     rankings-passages-prompt-token-mean rankings-passages-prompt-token-stddev \
-    rankings-passages-stddev rankings-query-prompt-token-mean \
-    rankings-query-prompt-token-stddev request-content-type scenario search-direction \
-    search-initial-points search-max-iterations search-metric search-percentile-pooling \
-    search-planner search-random-seed search-recipe search-sla search-sla-tier search-space \
-    search-stat search-style seq-dist sequence-distribution server-metrics \
-    server-metrics-formats server-metrics-url server-metrics-urls set-consistent-seed \
-    shared-system-prompt-length show-trace-timing slice-duration slo-attainment-fraction \
-    stats-interval stream sweep-list sweep-range sweep-type sweep-variant synthesis-max-isl \
-    synthesis-max-osl synthesis-output-len-multiplier synthesis-prefix-len-multiplier \
+    rankings-passages-stddev rankings-query-prompt-token-mean rankings-query-prompt-token-stddev \
+    request-content-type scenario search-direction search-initial-points search-max-iterations \
+    search-metric search-percentile-pooling search-planner search-random-seed search-recipe \
+    search-sla search-sla-tier search-space search-stat search-style seq-dist \
+    sequence-distribution server-metrics server-metrics-formats server-metrics-url \
+    server-metrics-urls shared-system-prompt-length show-trace-timing slice-duration \
+    slo-attainment-fraction stats-interval stream synthesis-max-isl synthesis-max-osl \
+    synthesis-output-len-multiplier synthesis-prefix-len-multiplier \
     synthesis-prefix-root-multiplier synthesis-prompt-len-multiplier \
     synthetic-input-tokens-block-size system-idle-gap-cap-seconds system-prompt \
     system-prompt-file tokenizer-revision tpot-sla-ms trace-idle-gap-cap-seconds \
-    trace-session-sample-ratio trajectory-start-max-ratio trajectory-start-min-ratio \
-    ttft-sla-ms unsafe-override url-strategy use-think-time-only user-context-prompt-length \
-    uuid-and-strip variant vary-seed-per-trial video-audio-codec video-audio-depth \
-    video-audio-num-channels video-audio-sample-rate video-batch-size video-codec \
-    video-duration video-format video-fps video-height video-synth-type video-width \
-    wandb-entity wandb-project wandb-run-name wandb-tag";
+    trace-session-sample-ratio trajectory-start-max-ratio trajectory-start-min-ratio ttft-sla-ms \
+    unsafe-override url-strategy use-think-time-only user-context-prompt-length uuid-and-strip \
+    video-audio-codec video-audio-depth video-audio-num-channels video-audio-sample-rate \
+    video-batch-size video-codec video-duration video-format video-fps video-height \
+    video-synth-type video-width wandb-entity wandb-project wandb-run-name wandb-tag";
 
 /// Without a counterpart here, with what to do instead.
 const NEVER: &[(&str, &str)] = &[
@@ -140,11 +133,11 @@ const NEVER: &[(&str, &str)] = &[
 pub fn subcommand(name: &str) -> Option<String> {
     if SUBCOMMANDS_LATER.contains(&name) {
         return Some(format!(
-            "{name}: it comes with a later version; today: profile"
+            "{name}: it comes with a later version; today: profile, analyze"
         ));
     }
     let (_, reason) = SUBCOMMANDS_NEVER.iter().find(|(known, _)| *known == name)?;
-    Some(format!("{name}: {reason}; today: profile"))
+    Some(format!("{name}: {reason}; today: profile, analyze"))
 }
 
 /// The line for the first argument of `profile` that is known and not served.
@@ -185,7 +178,10 @@ fn is_accepted(args: &[&str], at: usize) -> Option<usize> {
 
 /// The command line of `profile` without accepted flags that mean nothing here, and notes on them.
 pub fn without_accepted(args: &[OsString]) -> (Vec<OsString>, Vec<String>) {
-    if args.get(1).is_none_or(|name| name != "profile") {
+    if args
+        .get(1)
+        .is_none_or(|name| name != "profile" && name != "analyze")
+    {
         return (args.to_vec(), Vec::new());
     }
     // What is no text is no such flag.
@@ -364,7 +360,7 @@ mod tests {
             assert!(
                 subcommand(name)
                     .unwrap()
-                    .contains("later version; today: profile")
+                    .contains("later version; today: profile, analyze")
             );
         }
         for name in [

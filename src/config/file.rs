@@ -1,12 +1,13 @@
 //! Settings from a YAML or TOML file.
 
-use super::{Draft, PhaseDraft, secrets_of_file};
+use super::{Draft, PhaseDraft, SweepDraft, axis, secrets_of_file};
 use crate::base::Secrets;
 use serde_json::{Map, Value};
 use std::path::Path;
 
 /// Reads a file. `key` knows a setting by any of its names, or says why there is none; what comes
-/// back has the keys of [`Draft`]. Errors name the file, and the line where it is known.
+/// back has the keys of [`Draft`] and [`SweepDraft`]. Errors name the file, and the line where it
+/// is known.
 pub fn read(
     path: &Path,
     key: impl Fn(&str) -> Result<String, String>,
@@ -42,10 +43,10 @@ pub fn read(
         if value.is_null() {
             return bad("it has no value; give one, or leave it out".into());
         }
-        let alone = Map::from_iter([(key.clone(), value.clone())]);
-        if let Err(error) = serde_json::from_value::<Draft>(alone.into()) {
+        if !fits(&key, &value) {
             if key == "phases" {
-                return bad(phases_fault(&value).unwrap_or(error.to_string()));
+                let fault = phases_fault(&value);
+                return bad(fault.unwrap_or("give a list of phases".into()));
             }
             // Not echoed: it may be a secret.
             return bad("its value has the wrong kind; profile --help says what it takes".into());
@@ -55,6 +56,19 @@ pub fn read(
         }
     }
     Ok(all)
+}
+
+/// Can the setting have this value? One that a sweep can vary may have a list of them.
+fn fits(key: &str, value: &Value) -> bool {
+    let alone = || Value::from(Map::from_iter([(key.to_string(), value.clone())]));
+    let is_one = || {
+        serde_json::from_value::<Draft>(alone()).is_ok()
+            || serde_json::from_value::<SweepDraft>(alone()).is_ok()
+    };
+    match (axis(key), value) {
+        (Some(_), Value::Array(values)) => values.iter().all(|value| fits(key, value)),
+        _ => is_one(),
+    }
 }
 
 /// Which phase cannot be read, and why.

@@ -1,15 +1,19 @@
 //! Settings, checked: what a run is asked to do. Immutable, no side effects; flags, file and
 //! environment become one [`Config`].
 
+mod axis;
 mod check;
 mod connections;
 mod draft;
 mod file;
+mod fingerprint;
 mod load;
 mod secrets;
 mod server;
+mod sweep;
 mod url;
 
+pub use axis::{AXES, Axis, find as axis};
 pub use check::{Checked, ConfigError};
 pub use connections::{Connections, Exempt, Proxy, Reuse};
 pub use draft::{Draft, Many, PhaseDraft};
@@ -17,6 +21,10 @@ pub use file::read;
 pub use load::{Level, Load, Pattern, PhaseSpec, Ramp, RampKind, Rate, SessionSpec, TraceSpec};
 pub use secrets::{hide_args, hide_header, hide_members, hide_target, secrets_of_file};
 pub use server::{Profiler, ResetCache, WaitMode};
+pub use sweep::{
+    Asked, Convergence, ConvergenceMode, Layout, Order, Repeats, Sweep, SweepDraft, Template,
+    Topology, Typed, Variation,
+};
 pub use url::parse_url;
 
 use crate::base::Ns;
@@ -250,6 +258,10 @@ pub struct Config {
     pub goodput: Vec<Slo>,
     /// `--artifact-dir`, used as it is; absent means `artifacts/<name>`.
     pub artifact_dir: Option<PathBuf>,
+    /// Of a point of a sweep: the folder that its own lies in, and how the name of that ends.
+    pub place: Option<(PathBuf, String)>,
+    /// Number of the repeat, from 0.
+    pub trial: u32,
     /// `--profile-export-prefix`.
     pub export_prefix: Option<String>,
     /// Which files.
@@ -373,6 +385,8 @@ impl Default for Config {
             connections: Connections::default(),
             goodput: Vec::new(),
             artifact_dir: None,
+            place: None,
+            trial: 0,
             export_prefix: None,
             export_level: ExportLevel::Records,
             overwrite: false,

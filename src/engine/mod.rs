@@ -1,7 +1,7 @@
 //! What a core does: takes requests at their due times, runs them, hands records on.
 //!
-//! Knows nothing of metrics, files or screens. Start at [`CorePlan`] and [`Worker`]; the pace of all
-//! cores together is [`Pace`].
+//! Knows nothing of metrics, files or screens. Start at [`CorePlan`] and [`Worker`]; the pace of
+//! all cores together is [`Pace`].
 
 mod claim;
 mod core;

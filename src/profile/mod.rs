@@ -6,6 +6,7 @@ mod demo;
 mod early;
 mod ends;
 mod environment;
+mod exports;
 mod files;
 mod headroom;
 mod hooks;
@@ -30,7 +31,7 @@ mod watch;
 
 pub use demo::Demo;
 pub use early::Early;
-pub use outcome::Recorded;
+pub use outcome::{Recorded, secrets};
 pub use run::{Bench, Launch, run};
 pub use setup::{check_limits, cores};
 pub use signals::Signals;

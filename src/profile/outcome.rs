@@ -1,19 +1,19 @@
 //! After the run: sum up, judge, write, print, and say how it ended.
 
 use super::ends;
-use super::files::{INPUTS, RecordFiles, file_name};
+use super::exports;
+use super::files::RecordFiles;
 use super::headroom::headroom;
 use super::method;
-use super::plan_text;
 use super::records::{RecordOutcome, uncounted_note};
 use super::signals::Signals;
 use super::stops::{self, Backlog};
 use super::store::Payloads;
 use super::verdict::{self, Scale};
 use crate::archive::{self, RunDir};
-use crate::base::{Anchor, Exit, Ns, limits};
-use crate::config::{Config, ExportLevel, Url};
-use crate::engine::{CoreOutput, FailureLimit, Pace, Request, Requests, Turn};
+use crate::base::{Anchor, Exit, Ns};
+use crate::config::{Config, Url};
+use crate::engine::{CoreOutput, FailureLimit, Pace};
 use crate::gpu::Sampler;
 use crate::report::json::ClientExtras;
 use crate::report::{self, RunInfo, Secrets};
@@ -22,10 +22,9 @@ use crate::stats::stability::Stability;
 use crate::stats::summary::{
     ClientReport, ErrorGroup, Figure, GpuSummary, OpenLoop, StampSpreads, Verdict,
 };
-use crate::stats::{CoreRecorder, Environment, Figures, IntervalLog, Summary, Totals};
+use crate::stats::{CoreRecorder, Environment, Figures, Summary, Totals};
 use crate::view::{show, tell};
 use crate::workload::TokenizerChoice;
-use sha2::{Digest, Sha256};
 use std::path::{Path, PathBuf};
 
 /// Failures that say that this machine, not the server, had no more.
@@ -76,9 +75,10 @@ pub fn secrets(config: &Config) -> Secrets {
 
 /// Where the files go.
 pub fn artifact_path(config: &Config) -> PathBuf {
-    match &config.artifact_dir {
-        Some(path) => path.clone(),
-        None => PathBuf::from("artifacts").join(archive::run_name(config)),
+    match (&config.artifact_dir, &config.place) {
+        (Some(path), _) => path.clone(),
+        (None, Some((parent, _))) => parent.join(archive::run_name(config)),
+        (None, None) => PathBuf::from("artifacts").join(archive::run_name(config)),
     }
 }
 
@@ -89,7 +89,7 @@ pub fn run_info(config: &Config, dir: Option<&RunDir>, anchor: Anchor) -> RunInf
     RunInfo {
         benchmark_id: id[..12].to_string(),
         version: env!("CARGO_PKG_VERSION").into(),
-        trial: 0,
+        trial: config.trial,
         cli_command: secrets.mask(&config.command_line).into_owned(),
         anchor,
         urls: config.urls.iter().map(Url::origin_shown).collect(),
@@ -178,8 +178,8 @@ fn tell_faults(run: &Run<'_>, exit: Exit, lost: Vec<String>, unprinted: Option<S
 pub struct RunResult {
     /// Its numbers and its verdict.
     pub summary: Summary,
-    extras: ClientExtras,
-    histograms: Vec<u8>,
+    pub(super) extras: ClientExtras,
+    pub(super) histograms: Vec<u8>,
     /// What a signal or a stop has left undone.
     cut_short: Option<String>,
     /// True when a worker did not see the end.
@@ -227,7 +227,7 @@ pub fn sum_up(run: &Run<'_>, measured: Measured) -> RunResult {
     totals.metrics.extend(per_joule);
     (client.verdict, client.reasons) = verdict::judge(run.config, &client, scale(run, &totals));
     client.headroom = headroom(run.config, &client, &totals.metrics, run.program);
-    let histograms = interval_log(&totals);
+    let histograms = exports::interval_log(&totals);
     let extras = ClientExtras {
         metrics: totals.client,
         steady: totals.steady.map(|steady| {
@@ -265,9 +265,9 @@ fn write(run: &Run<'_>, result: &mut RunResult) -> Vec<String> {
     let mut files = result.files.take();
     files.iter_mut().for_each(RecordFiles::free_room);
     let text = screen(run, result, 140);
-    let mut lost = write_files(run, result, &text);
+    let mut lost = exports::write_files(run, result, &text);
     lost.extend(files.into_iter().flat_map(RecordFiles::finish));
-    lost.extend(write_inputs(run).err());
+    lost.extend(exports::write_inputs(run).err());
     lost
 }
 
@@ -294,13 +294,7 @@ fn gpus(
             client.notes.extend(telemetry.notes);
             telemetry.gpus
         }
-        (Ok(_), None) => Vec::new(),
-        (Err(reason), _) => {
-            if !reason.is_empty() {
-                tell(&format!("note: no GPU telemetry: {reason}"));
-            }
-            Vec::new()
-        }
+        (Ok(_), None) | (Err(_), _) => Vec::new(),
     }
 }
 
@@ -462,120 +456,6 @@ fn open_loop(run: &Run<'_>, sent_lag: u64) -> OpenLoop {
         replays: run.config.load().scheduled,
         ..OpenLoop::default()
     }
-}
-
-fn interval_log(totals: &Totals) -> Vec<u8> {
-    // Writing to memory does not fail; were it to, an empty log is the honest one.
-    let fill = || -> std::io::Result<Vec<u8>> {
-        let mut log = IntervalLog::new(totals.start_wall_ns)?;
-        let length = totals.end_wall_ns.saturating_sub(totals.start_wall_ns);
-        for (tag, histogram) in &totals.histograms {
-            log.push(tag, Ns::ZERO, Ns(length), histogram)?;
-        }
-        Ok(log.into_bytes())
-    };
-    fill().unwrap_or_default()
-}
-
-/// The summaries, the most precious first; gives what could not be written.
-fn write_files(run: &Run<'_>, result: &RunResult, text: &str) -> Vec<String> {
-    let summary = &result.summary;
-    let mut json = report::json::aiperf(summary, run.config, run.info);
-    report::json::add_client_extras(&mut json, &result.extras);
-    let genai_perf = report::genai_perf::json(summary, run.config, run.info);
-    let files = [
-        (
-            "profile_export_aiperf.json",
-            ".json",
-            report::json::bytes(&json),
-        ),
-        (
-            "profile_export_aiperf.csv",
-            ".csv",
-            report::csv::aiperf(summary, run.info),
-        ),
-        ("profile_export_console.txt", "_console.txt", text.into()),
-        ("profile_export.hlog", ".hlog", result.histograms.clone()),
-        (
-            "profile_export_genai_perf.json",
-            "_genai_perf.json",
-            report::json::bytes(&genai_perf),
-        ),
-        (
-            "profile_export_genai_perf.csv",
-            "_genai_perf.csv",
-            report::genai_perf::csv(summary),
-        ),
-    ];
-    let write = |(standard, ending, bytes): (&str, &str, Vec<u8>)| {
-        let name = file_name(run.config, standard, ending);
-        let written = run.dir?.write(&name, &bytes);
-        written.err().map(|error| error.to_string())
-    };
-    files.into_iter().filter_map(write).collect()
-}
-
-/// `inputs.json` in AIPerf's form, up to a cap; then the seed and a hash of the sequence.
-fn write_inputs(run: &Run<'_>) -> Result<(), String> {
-    if run.config.export_level < ExportLevel::Records {
-        return Ok(());
-    }
-    let mut hash = Sha256::new();
-    let mut out = br#"{"data":["#.to_vec();
-    let hides = plan_text::hides_inputs(run.config);
-    let mut written = 0;
-    for (index, drawn) in run.pace.all_drawn().enumerate() {
-        let bodies = bodies(&run.payloads.get(drawn));
-        bodies.iter().for_each(|body| hash.update(body));
-        let length: usize = bodies.iter().map(Vec::len).sum();
-        if written == limits::INPUTS_SESSIONS_MAX || out.len() + length > limits::INPUTS_BYTES_MAX {
-            break;
-        }
-        if index > 0 {
-            out.push(b',');
-        }
-        out.extend_from_slice(
-            format!(r#"{{"session_id":"session_{index:06}","payloads":["#).as_bytes(),
-        );
-        for (turn, body) in bodies.iter().enumerate() {
-            if turn > 0 {
-                out.push(b',');
-            }
-            let body = plan_text::shown_body(body, hides);
-            out.extend_from_slice(run.info.secrets.mask(&body).as_bytes());
-        }
-        out.extend_from_slice(b"]}");
-        written += 1;
-    }
-    let digest: String = hash
-        .finalize()
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect();
-    let tail = format!(
-        r#"],"random_seed":{},"requests_count":{},"written_count":{written},{}}}"#,
-        run.config.seed,
-        run.pace.claimed_count(),
-        format_args!(r#""sha256":"{digest}""#)
-    );
-    out.extend_from_slice(tail.as_bytes());
-    let written = run.dir.map_or(Ok(()), |dir| dir.write(INPUTS, &out));
-    written.map_err(|error| error.to_string())
-}
-
-/// The bodies of a session, without the answers, which nobody knows before.
-fn bodies(request: &Request) -> Vec<Vec<u8>> {
-    let Some(talk) = &request.talk else {
-        return vec![request.body.to_vec()];
-    };
-    let mut said = Vec::new();
-    let body = |turn: &Turn| {
-        let body = talk.body(&said, turn);
-        said.extend_from_slice(&turn.message);
-        said.push(b',');
-        body
-    };
-    talk.turns.iter().map(body).collect()
 }
 
 fn print(run: &Run<'_>, result: &RunResult) -> Result<(), String> {

@@ -77,6 +77,16 @@ pub struct Ready {
 }
 
 impl Ready {
+    /// The model of the last run, as given or as the server says.
+    pub fn model(&self) -> Option<&str> {
+        self.server.as_ref()?.1.model.as_deref()
+    }
+
+    /// The next run meets its server anew.
+    pub fn forget_server(&mut self) {
+        self.server = None;
+    }
+
     fn tell(&mut self, text: String) {
         if !self.told.contains(&text) {
             tell(&text);
@@ -155,16 +165,7 @@ fn prepare_all(
     }
     let (tokenizer, choice) = load_tokenizer(&config, steps, ready)?;
     start_demo(&mut config, launch, &cores, ready)?;
-    let reaching = Reaching::of(&config);
-    let known = ready.server.take().filter(|(known, _)| *known == reaching);
-    let is_new = known.is_none();
-    let server = match known {
-        Some((_, server)) => {
-            config.model.clone_from(&server.model);
-            server
-        }
-        None => find_server(&mut config, steps)?,
-    };
+    let (reaching, server, is_new) = meet(&mut config, steps, ready)?;
     let model = config.model.clone().unwrap_or_default();
     let config = Arc::new(config);
     let total = setup::total(&options);
@@ -173,13 +174,7 @@ fn prepare_all(
     let payloads = setup::payloads(&config, &model, &tokenizer, replay, &options, &cores);
     steps.end();
     if config.dry_run {
-        let first = payloads.get(FIRST);
-        let text = plan_text::describe(&config, &server.targets[0], &first, &cores);
-        let text = outcome::secrets(&config).shown(&text);
-        return match show(text.as_bytes()) {
-            Ok(()) => Ok(None),
-            Err(error) => Err(Early::new(Exit::Unexpected, format!("stdout: {error}"))),
-        };
+        return show_plan(&config, &server.targets[0], &payloads, &cores);
     }
     if is_new {
         greet(&config, &server, &payloads, &model, steps)?;
@@ -188,6 +183,9 @@ fn prepare_all(
     let targets = server.targets.clone();
     ready.server = Some((reaching, server));
     let sampler = start_sampler(&config, steps);
+    if let Some(reason) = sampler.as_ref().err().filter(|reason| !reason.is_empty()) {
+        ready.tell(format!("note: no GPU telemetry: {reason}"));
+    }
     steps.end();
     if config.verbose {
         let path = runtime::diagnose().receive_path;
@@ -206,6 +204,37 @@ fn prepare_all(
         placement,
         sampler,
     }))
+}
+
+/// The server that the run before has met, else a new one, which is told by `true`.
+fn meet(
+    config: &mut Config,
+    steps: &Steps,
+    ready: &mut Ready,
+) -> Result<(Reaching, Server, bool), Early> {
+    let reaching = Reaching::of(config);
+    match ready.server.take().filter(|(known, _)| *known == reaching) {
+        Some((_, server)) => {
+            config.model.clone_from(&server.model);
+            Ok((reaching, server, false))
+        }
+        None => Ok((reaching, find_server(config, steps)?, true)),
+    }
+}
+
+/// The plan of a dry run, and nothing more.
+fn show_plan(
+    config: &Config,
+    target: &Target,
+    payloads: &Payloads,
+    cores: &[usize],
+) -> Result<Option<Prepared>, Early> {
+    let text = plan_text::describe(config, target, &payloads.get(FIRST), cores);
+    let text = outcome::secrets(config).shown(&text);
+    match show(text.as_bytes()) {
+        Ok(()) => Ok(None),
+        Err(error) => Err(Early::new(Exit::Unexpected, format!("stdout: {error}"))),
+    }
 }
 
 /// The tokenizer that the run before has left, else a new one.

@@ -94,6 +94,16 @@ impl Bench {
         }
     }
 
+    /// The model of the runs so far, as given or as the server says.
+    pub fn model(&self) -> Option<&str> {
+        self.ready.model()
+    }
+
+    /// Meets the server anew before the next run.
+    pub fn forget_server(&mut self) {
+        self.ready.forget_server();
+    }
+
     /// One run of many: gives its summary, prints no report and leaves no file. A signal ends it,
     /// and the caller hears of that too. Errors: what ends a run before its first request.
     pub fn summarize(&mut self, config: Config) -> Result<Summary, Early> {

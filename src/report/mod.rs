@@ -1,8 +1,10 @@
-//! Summary to bytes: console, json, csv, jsonl.
+//! Summary to bytes: console, json, csv, jsonl; and the same of many runs.
 //!
 //! Knows nothing of sockets or files: every function here is pure, so that each format has a
 //! snapshot made from a summary written by hand. Start at [`json::aiperf`].
 
+pub mod aggregate;
+pub mod analyze_csv;
 pub mod console;
 pub mod course;
 pub mod csv;
@@ -12,10 +14,12 @@ pub mod genai_perf;
 mod input_config;
 pub mod json;
 pub mod jsonl;
+pub mod many;
 mod phases;
 pub mod self_bench;
 mod split;
 mod support;
+pub mod sweep;
 mod text;
 
 use crate::base::Anchor;

@@ -1,5 +1,7 @@
 //! Which CPUs to run on, pinning, and CPU time of a thread.
 
+use std::sync::OnceLock;
+
 /// CPU time that a thread has used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ThreadCpu {
@@ -24,8 +26,14 @@ impl ThreadCpu {
     }
 }
 
-/// CPU numbers that this process may use, ascending; at least `[0]`.
+/// CPU numbers that this process may use, ascending; at least `[0]`. As they are at the first call:
+/// a thread that keeps off the workers' CPUs later has fewer.
 pub fn usable() -> Vec<usize> {
+    static USABLE: OnceLock<Vec<usize>> = OnceLock::new();
+    USABLE.get_or_init(find_usable).clone()
+}
+
+fn find_usable() -> Vec<usize> {
     let mut cpus: Vec<usize> = core_affinity::get_core_ids()
         .unwrap_or_default()
         .into_iter()

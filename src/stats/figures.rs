@@ -29,13 +29,14 @@ pub struct MetricFigures {
 pub struct Figures(pub Vec<MetricFigures>);
 
 impl Figures {
-    /// Of metrics, in their order.
+    /// Of metrics, in their order. What is not finite is left out.
     pub fn of(metrics: &[MetricResult]) -> Figures {
         let figures = |metric: &MetricResult| MetricFigures {
             tag: metric.tag.into(),
             unit: metric.unit.into(),
             stats: named(&metric.figure)
                 .into_iter()
+                .filter(|(_, value)| value.is_finite())
                 .map(|(name, value)| (name.into(), value))
                 .collect(),
         };

@@ -18,6 +18,8 @@ pub mod environment;
 pub mod figures;
 pub mod gate;
 pub mod histogram;
+pub mod knee;
+pub mod many;
 pub mod metric;
 pub mod power;
 pub mod ranks;

@@ -1,11 +1,12 @@
-//! The flags of `profile` and `analyze` as data: names of both peers, kind, help. A flag's names are
-//! also its keys in a configuration file.
+//! The flags of `profile` and `analyze` as data: names of both peers, kind, help. A flag's names
+//! are also its keys in a configuration file.
 
 mod run;
 mod search;
 mod sweep;
 
 use super::refused;
+use crate::config::axis;
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use serde_json::{Map, Value};
@@ -55,9 +56,6 @@ fn flags() -> impl Iterator<Item = &'static Flag> {
         .flatten()
 }
 
-/// Flags whose comma list means a sweep with AIPerf.
-const SWEEPS: &[&str] = &["concurrency", "request-rate", "isl", "osl", "request-count"];
-
 const AFTER_HELP: &str = "\
 A switch is taken back by --no- before its name, as in --no-streaming. The later of two words wins,
 and both win over --config.
@@ -69,11 +67,30 @@ Examples:
   tokenring profile --demo --streaming --concurrency 16
   tokenring profile -m NAME -u HOST:8000 --streaming --request-rate 5 --benchmark-duration 60";
 
+const ANALYZE_AFTER_HELP: &str = "\
+Each point is a run of `profile` with files of its own; analyze_export_genai_perf.csv beside them
+has a line for each, and the screen says where the load begins to hurt.
+
+Examples:
+  tokenring analyze --demo --streaming --sweep-type concurrency --sweep-range 1:16
+  tokenring analyze -m NAME -u HOST:8000 --streaming --sweep-type request_rate --sweep-list 2,4,8";
+
 /// The `profile` subcommand.
 pub fn command() -> Command {
-    let mut command = Command::new("profile")
-        .about("One run: warm-up, measurement, verdict, report, files")
+    with_flags(Command::new("profile"))
+        .about("One run: warm-up, measurement, verdict, report, files; with lists a run per point")
         .after_help(AFTER_HELP)
+}
+
+/// The `analyze` subcommand.
+pub fn analyze_command() -> Command {
+    with_flags(Command::new("analyze"))
+        .about("Many runs: where the load begins to hurt, and how much meets your limits")
+        .after_help(ANALYZE_AFTER_HELP)
+}
+
+fn with_flags(command: Command) -> Command {
+    let mut command = command
         .arg(
             Arg::new("config")
                 .long("config")
@@ -147,6 +164,28 @@ fn switch(arg: Arg) -> Arg {
         .overrides_with_all([opposite(&name), name])
 }
 
+/// What a setting is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// A run.
+    Run,
+    /// Many runs.
+    Sweep,
+    /// A search.
+    Search,
+}
+
+/// What the setting with this key is of.
+pub fn part(key: &str) -> Part {
+    let dashed = key.replace('_', "-");
+    let has = |table: &[Flag]| table.iter().any(|flag| flag.names[0] == dashed);
+    match () {
+        () if has(sweep::FLAGS) => Part::Sweep,
+        () if has(search::FLAGS) => Part::Search,
+        () => Part::Run,
+    }
+}
+
 /// The key of a setting in a file, by any of its flag's names, with dashes or underscores. Errors
 /// say why there is none.
 pub fn key(name: &str) -> Result<String, String> {
@@ -196,10 +235,13 @@ pub fn settings(matches: &ArgMatches) -> Result<Map<String, Value>, String> {
 }
 
 fn scalar(name: &str, kind: Kind, text: &str) -> Result<Value, String> {
-    if text.contains(',') && SWEEPS.contains(&name) {
-        return Err(format!(
-            "--{name} {text}: lists (sweeps) come with a later version; give one"
-        ));
+    let varies = matches!(kind, Integer | Number(_)) && axis(&name.replace('-', "_")).is_some();
+    if text.contains(',') && varies {
+        let each = text.split(',').map(|part| match part.trim() {
+            "" => Err(format!("--{name} {text}: the list has an empty place")),
+            part => scalar(name, kind, part),
+        });
+        return each.collect();
     }
     let bad = |what: &str| format!("--{name}: `{text}` is no {what}");
     match kind {
@@ -223,6 +265,7 @@ fn scalar(name: &str, kind: Kind, text: &str) -> Result<Value, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::{Draft, SweepDraft};
     use serde_json::json;
 
     fn typed(flags: &[&str]) -> Value {
@@ -239,8 +282,14 @@ mod tests {
                 Integer | Number(_) => json!(1),
             };
             let key = key(flag.names[0]).unwrap();
-            let draft = serde_json::from_value::<crate::config::Draft>(json!({ key: value }));
-            assert!(draft.is_ok(), "{}: {draft:?}", flag.names[0]);
+            let part = part(&key);
+            let alone = json!({ key: value });
+            let fault = match part {
+                Part::Run => serde_json::from_value::<Draft>(alone).err(),
+                Part::Sweep => serde_json::from_value::<SweepDraft>(alone).err(),
+                Part::Search => unreachable!("there is none yet"),
+            };
+            assert!(fault.is_none(), "{}: {fault:?}", flag.names[0]);
         }
     }
 

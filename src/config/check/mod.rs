@@ -38,7 +38,7 @@ pub struct Checked {
     pub notes: Vec<String>,
 }
 
-fn no<T>(flag: &'static str, text: impl Into<String>) -> Result<T, ConfigError> {
+pub(super) fn no<T>(flag: &'static str, text: impl Into<String>) -> Result<T, ConfigError> {
     Err(ConfigError {
         flag,
         text: text.into(),
@@ -50,7 +50,7 @@ const COUNT_MAX: i64 = 1_000_000_000_000;
 /// Longest time that a flag may give: ten years.
 const SECONDS_MAX: f64 = 315_360_000.0;
 
-fn seconds(
+pub(super) fn seconds(
     flag: &'static str,
     value: Option<f64>,
     default: f64,
@@ -83,7 +83,7 @@ fn count(
 }
 
 /// The first of these flags that is given.
-fn given_of(settings: &[(&'static str, bool)]) -> Option<&'static str> {
+pub(super) fn given_of(settings: &[(&'static str, bool)]) -> Option<&'static str> {
     let given = settings.iter().find(|(_, given)| *given);
     given.map(|(flag, _)| *flag)
 }

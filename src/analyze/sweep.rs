@@ -1,0 +1,398 @@
+//! A sweep: one run after the other, each kept as soon as it is over; then what they amount to.
+
+use super::cell::{self, Cell};
+use super::summary;
+use crate::archive::{Checkpoint, put_aside};
+use crate::base::{Exit, Ns, limits};
+use crate::config::{Order, Sweep, Variation};
+use crate::profile::{self, Bench, Early, Launch, Recorded, Signals};
+use crate::report;
+use crate::stats::gate::{Gate, Limit};
+use crate::stats::many::{RunRecord, Runs, Varied};
+use crate::view::tell;
+use std::path::PathBuf;
+use std::thread;
+use std::time::Duration;
+
+/// Points that `--until-saturated` adds at the most: a load a million times the last one's.
+const FURTHER_MAX: usize = 20;
+/// How soon a signal ends a pause.
+const LISTEN: Duration = Duration::from_millis(20);
+
+/// Runs a sweep or repeats, reports, and says how all of it ended.
+pub fn sweep(sweep: Sweep, launch: Launch) -> Exit {
+    let secrets = profile::secrets(&sweep.variations[0].config);
+    let told = |early: Early| {
+        tell(&format!("error: {}", secrets.shown(&early.text)));
+        early.exit
+    };
+    for note in &launch.notes {
+        tell(&format!("note: {}", secrets.shown(note)));
+    }
+    if sweep.variations[0].config.dry_run {
+        return dry_run(&sweep, launch);
+    }
+    let mut signals = None;
+    let begun = Signals::heard().and_then(|heard| {
+        signals = Some(heard.clone());
+        Course::begin(sweep, Bench::new(launch, heard.clone()), heard)
+    });
+    match begun.and_then(Course::carry_out) {
+        Ok(exit) => exit,
+        Err(early) => told(early),
+    }
+}
+
+/// Shows what would be run, and the first run's plan.
+fn dry_run(sweep: &Sweep, launch: Launch) -> Exit {
+    let labels: Vec<&str> = sweep.variations.iter().map(|v| v.label.as_str()).collect();
+    let count = labels.len() * sweep.repeats.count as usize;
+    tell(&format!(
+        "{count} runs; points: {}; the first of them:",
+        labels.join(", ")
+    ));
+    profile::run(sweep.variations[0].config.clone(), launch)
+}
+
+/// How far a sweep is.
+struct Course {
+    sweep: Sweep,
+    slos: Vec<Gate>,
+    bench: Bench,
+    signals: Signals,
+    parent: PathBuf,
+    seed: u64,
+    checkpoint: Checkpoint,
+    /// Another sweep's checkpoint lies in its place.
+    is_stale: bool,
+    /// As given, or as the server says.
+    model: Option<String>,
+    /// Of an earlier command, to be used in place of runs.
+    done: Vec<RunRecord>,
+    runs: Vec<RunRecord>,
+    exit: Exit,
+    /// Why it does not go on.
+    ended: Option<String>,
+}
+
+impl Course {
+    /// Finds out what is over already. Errors: bad conditions, a checkpoint that does not fit.
+    fn begin(sweep: Sweep, bench: Bench, signals: Signals) -> Result<Course, Early> {
+        let slos = slos(&sweep)?;
+        check_convergence(&sweep)?;
+        let parent = cell::parent(&sweep);
+        let folder = sweep
+            .checkpoint_dir
+            .clone()
+            .unwrap_or_else(|| parent.clone());
+        let first = &sweep.variations[0].config;
+        let seed = first.seed & limits::RANDOM_SEED_MAX;
+        let mut is_stale = false;
+        let new = || Checkpoint::new(&folder, sweep.fingerprint.clone(), seed);
+        let checkpoint = match (Checkpoint::read(&folder), sweep.resumes) {
+            (Ok(Some(found)), true) => {
+                found.check(&sweep.fingerprint).map_err(Early::usage)?;
+                let count = found.runs().len();
+                tell(&format!(
+                    "note: {count} runs are taken from {}",
+                    found.path().display()
+                ));
+                found
+            }
+            (Err(text), true) => return Err(Early::usage(format!("--resume: {text}"))),
+            (Ok(None), true) if sweep.keeps_checkpoint => new(),
+            (Ok(None), true) => {
+                let text = format!(
+                    "--resume: no checkpoint in {}: the sweep begins at its first point",
+                    folder.display()
+                );
+                tell(&format!("note: {text}"));
+                new()
+            }
+            (Ok(None), false) => new(),
+            (_, false) => {
+                is_stale = true;
+                let text = "a checkpoint of an earlier sweep is moved aside; --resume would go on \
+                            where that has ended";
+                tell(&format!("note: {text}"));
+                new()
+            }
+        };
+        Ok(Course {
+            seed: checkpoint.seed(),
+            is_stale,
+            model: first.model.clone(),
+            done: checkpoint.runs().to_vec(),
+            sweep,
+            slos,
+            bench,
+            signals,
+            parent,
+            checkpoint,
+            runs: Vec::new(),
+            exit: Exit::Ok,
+            ended: None,
+        })
+    }
+
+    /// Runs all, reports, and says how it ended. Errors: what ends the very first run.
+    fn carry_out(mut self) -> Result<Exit, Early> {
+        for (index, trial) in order(&self.sweep) {
+            let variation = self.sweep.variations[index].clone();
+            self.step(&variation, trial)?;
+            if self.ended.is_some() {
+                break;
+            }
+        }
+        if self.sweep.until_saturated {
+            self.go_on()?;
+        }
+        let is_complete = self.ended.is_none();
+        let runs = self.summed_up(is_complete);
+        let mut exit = self
+            .exit
+            .worse(summary::publish(&runs, &self.sweep, &self.parent));
+        if let Some(text) = &self.ended {
+            tell(&format!("{text}; --resume goes on from here"));
+        } else if !self.sweep.keeps_checkpoint
+            && let Err(error) = self.checkpoint.remove()
+        {
+            tell(&format!("error: {error}"));
+            exit = exit.worse(Exit::Partial);
+        }
+        Ok(exit)
+    }
+
+    /// Doubles the load beyond the last point until the knee is there.
+    fn go_on(&mut self) -> Result<(), Early> {
+        for _ in 0..FURTHER_MAX {
+            if self.ended.is_some() {
+                return Ok(());
+            }
+            let runs = self.summed_up(true);
+            let (Some(axis), [(common, knee)]) = (runs.load_axis(), &runs.knees()[..]) else {
+                let text = "--until-saturated: it goes with one load that varies: --sweep-type \
+                            concurrency or request_rate";
+                return Err(Early::usage(text));
+            };
+            let last = runs
+                .runs
+                .iter()
+                .filter_map(|run| cell::value(run, axis.key));
+            let last = last.fold(0.0, f64::max);
+            let is_limit = |run: &RunRecord| {
+                cell::value(run, axis.key) == Some(last) && run.verdict == "INVALID"
+            };
+            if knee.is_reached() {
+                return Ok(());
+            }
+            if runs.runs.iter().any(is_limit) {
+                tell(
+                    "note: --until-saturated: the last point is INVALID: the client, or what it \
+                      runs on, has its limit before the server",
+                );
+                return Ok(());
+            }
+            let next = 2.0 * last;
+            if next > f64::from(limits::CONCURRENCY_MAX) {
+                return Ok(());
+            }
+            let key = axis.key;
+            let values: Vec<(crate::config::Axis, f64)> = common
+                .iter()
+                .cloned()
+                .chain([(key.to_string(), next)])
+                .filter_map(|(key, value)| Some((crate::config::axis(&key)?, value)))
+                .collect();
+            let (variation, _) = self.sweep.template.at(&values).map_err(Early::usage)?;
+            let own = self.sweep.axes.iter_mut().find(|(axis, _)| axis.key == key);
+            own.into_iter().for_each(|(_, values)| values.push(next));
+            self.sweep.variations.push(variation.clone());
+            for trial in 0..self.sweep.repeats.count {
+                self.step(&variation, trial)?;
+                if self.ended.is_some() {
+                    return Ok(());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// One run, unless it is over already or its point has converged. Errors: what ends the first.
+    fn step(&mut self, variation: &Variation, trial: u32) -> Result<(), Early> {
+        let of = |run: &RunRecord| run.label == variation.label;
+        let is_it = |run: &&RunRecord| of(run) && run.trial == trial;
+        if let Some(run) = self.done.iter().find(is_it) {
+            let run = run.clone();
+            self.keep(run, false);
+            return Ok(());
+        }
+        if self.has_converged(&variation.label) {
+            return Ok(());
+        }
+        if !self.runs.is_empty() {
+            let is_new_point = !self.runs.iter().any(of);
+            self.pause(match is_new_point {
+                true => self.sweep.cooldown.max(self.sweep.repeats.cooldown),
+                false => self.sweep.repeats.cooldown,
+            });
+            if self.signals.count() > 0 {
+                self.stop(self.signals.exit(), "stopped");
+                return Ok(());
+            }
+        }
+        let cell = Cell {
+            sweep: &self.sweep,
+            variation,
+            trial,
+            seed: self.seed,
+            parent: &self.parent,
+        };
+        let config = cell.config();
+        match self.bench.record(config.clone()) {
+            Ok(recorded) => self.take(
+                &cell::record(&config, &recorded, variation, &self.parent),
+                &recorded,
+            ),
+            Err(early) if self.runs.is_empty() => return Err(early),
+            Err(early) => {
+                tell(&format!("error: {}", early.text));
+                self.stop(early.exit, &format!("{} could not be run", variation.label));
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes what a run has left; a signal has made it worthless for the sweep.
+    fn take(&mut self, run: &RunRecord, recorded: &Recorded) {
+        if recorded.summary.was_cancelled {
+            return self.stop(self.signals.exit(), "stopped");
+        }
+        self.exit = self.exit.worse(recorded.exit);
+        self.model = self.bench.model().map(String::from).or(self.model.take());
+        if recorded.exit == Exit::Unreachable {
+            // The server may be gone: the next run looks for it anew, and ends the sweep if so.
+            self.bench.forget_server();
+        }
+        self.keep(run.clone(), true);
+    }
+
+    fn keep(&mut self, run: RunRecord, is_new: bool) {
+        if self.sweep.shows_rows {
+            let planned = self.sweep.variations.len() * self.sweep.repeats.count as usize;
+            let number = self.runs.len() + 1;
+            tell(&format!("[{number}/{planned}] {}", report::many::row(&run)));
+        }
+        // One that failed is tried again by --resume.
+        if is_new && run.fault.is_none() {
+            let moved = match std::mem::take(&mut self.is_stale) {
+                true => put_aside(self.checkpoint.path()),
+                false => Ok(()),
+            };
+            if let Err(error) = moved.and_then(|()| self.checkpoint.add(run.clone())) {
+                tell(&format!("error: {error}"));
+                self.exit = self.exit.worse(Exit::Partial);
+            }
+        }
+        self.runs.push(run);
+    }
+
+    fn stop(&mut self, exit: Exit, why: &str) {
+        self.exit = self.exit.worse(exit);
+        let count = self.runs.len();
+        let planned = self.sweep.variations.len() * self.sweep.repeats.count as usize;
+        self.ended = Some(format!("{why}: {count} of {planned} runs are over"));
+    }
+
+    fn pause(&self, length: Ns) {
+        let end = crate::base::now() + length;
+        while crate::base::now() < end && self.signals.count() == 0 {
+            thread::sleep(LISTEN.min(Duration::from_nanos(end.0)));
+        }
+    }
+
+    /// Are the repeats of a point enough?
+    fn has_converged(&self, label: &str) -> bool {
+        let Some(wanted) = &self.sweep.repeats.convergence else {
+            return false;
+        };
+        let own: Vec<&RunRecord> = self.runs.iter().filter(|run| run.label == label).collect();
+        let values: Vec<f64> = own
+            .iter()
+            .filter_map(|run| run.figures.get(&wanted.metric, &wanted.stat))
+            .collect();
+        let criterion = cell::criterion(wanted, self.sweep.repeats.level);
+        criterion.is_met(&values, [&[], &[]])
+    }
+
+    fn summed_up(&self, is_complete: bool) -> Runs {
+        let sweep = &self.sweep;
+        let varied = |(axis, values): &(crate::config::Axis, Vec<f64>)| Varied {
+            key: axis.key,
+            header: axis.header,
+            is_load: axis.is_load,
+            values: values.clone(),
+        };
+        Runs {
+            model: self.model.clone().unwrap_or("model".into()),
+            axes: sweep.axes.iter().map(varied).collect(),
+            points: sweep.variations.iter().map(|v| v.label.clone()).collect(),
+            trials: sweep.repeats.count,
+            runs: self.runs.clone(),
+            is_complete,
+            slos: self.slos.clone(),
+            price_per_hour: sweep.price_per_hour,
+            level: sweep.repeats.level,
+            cooldown_s: sweep.repeats.cooldown.as_secs(),
+            order: match sweep.order {
+                Order::Repeated => "repeated",
+                Order::Independent => "independent",
+            },
+        }
+    }
+}
+
+/// Points and repeats in their order: the point's number and the repeat's.
+fn order(sweep: &Sweep) -> Vec<(usize, u32)> {
+    let points = 0..sweep.variations.len();
+    let trials = 0..sweep.repeats.count;
+    match sweep.order {
+        Order::Repeated => trials
+            .flat_map(|trial| points.clone().map(move |point| (point, trial)))
+            .collect(),
+        Order::Independent => points
+            .flat_map(|point| trials.clone().map(move |trial| (point, trial)))
+            .collect(),
+    }
+}
+
+/// The service levels of a good point; TTFT p99 below 500 ms where none is given and there is one.
+fn slos(sweep: &Sweep) -> Result<Vec<Gate>, Early> {
+    if sweep.slos.is_empty() {
+        let streams = sweep.variations[0].config.streaming;
+        let usual = streams.then(|| Gate::parse("p99(time_to_first_token)<500ms"));
+        let usual: Result<Option<Gate>, String> = usual.transpose();
+        return usual
+            .map(|gate| gate.into_iter().collect())
+            .map_err(Early::usage);
+    }
+    let parse = |text: &String| match Gate::parse(text) {
+        Ok(gate) if matches!(gate.limit, Limit::Absolute(_)) => Ok(gate),
+        Ok(_) => Err(Early::usage(format!(
+            "--slo {text}: give a limit with no sign, as in <500ms"
+        ))),
+        Err(error) => Err(Early::usage(format!("--slo: {error}"))),
+    };
+    sweep.slos.iter().map(parse).collect()
+}
+
+fn check_convergence(sweep: &Sweep) -> Result<(), Early> {
+    let Some(wanted) = &sweep.repeats.convergence else {
+        return Ok(());
+    };
+    let text = format!("{}({})<1", wanted.stat, wanted.metric);
+    match Gate::parse(&text) {
+        Ok(_) => Ok(()),
+        Err(error) => Err(Early::usage(format!("--convergence-metric: {error}"))),
+    }
+}

@@ -1,0 +1,91 @@
+//! What a result depends on: the settings of a command, files by their content, no secrets. A
+//! checkpoint is used again only by a command that has the same.
+
+use super::sweep::{Repeats, SweepDraft, Variation};
+use crate::base::Secrets;
+use serde_json::{Map, Value};
+use sha2::{Digest, Sha256};
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
+/// Settings that change no figure: where files go, what is shown, how a secret is told.
+const NEUTRAL: &[&str] = &[
+    "api_key",
+    "artifact_dir",
+    "assert",
+    "calibrate",
+    "dry_run",
+    "allow_invalid",
+    "export_level",
+    "no_gpu_telemetry",
+    "no_preflight",
+    "overwrite",
+    "profile_export_prefix",
+    "ui",
+    "verbose",
+    "wait_for_model_interval",
+    "wait_for_model_mode",
+    "wait_for_model_timeout",
+];
+/// Settings that name a file or a folder.
+const FILES: &[&str] = &["input_file", "request_rate_series", "tokenizer"];
+
+/// Of the settings that all points have in common, and of what makes their prompts alike. Errors: a
+/// file cannot be read.
+pub(super) fn of(
+    run: &Map<String, Value>,
+    repeats: &Repeats,
+    sweep: &SweepDraft,
+    first: &Variation,
+) -> Result<Map<String, Value>, String> {
+    let mut all = Map::new();
+    for (key, value) in run {
+        if NEUTRAL.contains(&key.as_str()) {
+            continue;
+        }
+        all.insert(key.clone(), value.clone());
+        if FILES.contains(&key.as_str())
+            && let Some(digest) = content(value.as_str().unwrap_or_default())
+        {
+            all.insert(format!("{key} (its content)"), digest?.into());
+        }
+    }
+    all.insert("set_consistent_seed".into(), repeats.same_seed.into());
+    let same = sweep.parameter_sweep_same_seed.unwrap_or(false);
+    all.insert("parameter_sweep_same_seed".into(), same.into());
+    let first_only = repeats.warms_first_only;
+    all.insert(
+        "profile_run_disable_warmup_after_first".into(),
+        first_only.into(),
+    );
+    let mut shown = Value::Object(all);
+    Secrets::new(first.config.secrets()).mask_value(&mut shown);
+    match shown {
+        Value::Object(all) => Ok(all),
+        _ => Ok(Map::new()),
+    }
+}
+
+/// SHA-256 of a file, or of the `tokenizer.json` in a folder; `None` where there is neither.
+fn content(path: &str) -> Option<Result<String, String>> {
+    let path = Path::new(path);
+    let path = match path.is_dir() {
+        true => path.join("tokenizer.json"),
+        false => path.to_path_buf(),
+    };
+    let mut file = File::open(&path).ok()?;
+    Some(digest(&mut file).map_err(|error| format!("{}: {error}", path.display())))
+}
+
+fn digest(file: &mut File) -> std::io::Result<String> {
+    let (mut hash, mut buffer) = (Sha256::new(), vec![0; 256 * 1024]);
+    loop {
+        match file.read(&mut buffer)? {
+            0 => break,
+            count => hash.update(&buffer[..count]),
+        }
+    }
+    let hex = |byte: &u8| format!("{byte:02x}");
+    Ok(hash.finalize().iter().map(hex).collect())
+}

@@ -1,0 +1,126 @@
+//! The files that are made when a run is over: summaries, and the requests that were sent.
+
+use super::files::{INPUTS, file_name};
+use super::outcome::{Run, RunResult};
+use super::plan_text;
+use crate::base::{Ns, limits};
+use crate::config::ExportLevel;
+use crate::engine::{Request, Requests, Turn};
+use crate::report;
+use crate::stats::{IntervalLog, Totals};
+use sha2::{Digest, Sha256};
+
+/// The histograms as HdrHistogram's log.
+pub(super) fn interval_log(totals: &Totals) -> Vec<u8> {
+    // Writing to memory does not fail; were it to, an empty log is the honest one.
+    let fill = || -> std::io::Result<Vec<u8>> {
+        let mut log = IntervalLog::new(totals.start_wall_ns)?;
+        let length = totals.end_wall_ns.saturating_sub(totals.start_wall_ns);
+        for (tag, histogram) in &totals.histograms {
+            log.push(tag, Ns::ZERO, Ns(length), histogram)?;
+        }
+        Ok(log.into_bytes())
+    };
+    fill().unwrap_or_default()
+}
+
+/// The summaries, the most precious first; gives what could not be written.
+pub(super) fn write_files(run: &Run<'_>, result: &RunResult, text: &str) -> Vec<String> {
+    let summary = &result.summary;
+    let mut json = report::json::aiperf(summary, run.config, run.info);
+    report::json::add_client_extras(&mut json, &result.extras);
+    let genai_perf = report::genai_perf::json(summary, run.config, run.info);
+    let files = [
+        (
+            "profile_export_aiperf.json",
+            ".json",
+            report::json::bytes(&json),
+        ),
+        (
+            "profile_export_aiperf.csv",
+            ".csv",
+            report::csv::aiperf(summary, run.info),
+        ),
+        ("profile_export_console.txt", "_console.txt", text.into()),
+        ("profile_export.hlog", ".hlog", result.histograms.clone()),
+        (
+            "profile_export_genai_perf.json",
+            "_genai_perf.json",
+            report::json::bytes(&genai_perf),
+        ),
+        (
+            "profile_export_genai_perf.csv",
+            "_genai_perf.csv",
+            report::genai_perf::csv(summary),
+        ),
+    ];
+    let write = |(standard, ending, bytes): (&str, &str, Vec<u8>)| {
+        let name = file_name(run.config, standard, ending);
+        let written = run.dir?.write(&name, &bytes);
+        written.err().map(|error| error.to_string())
+    };
+    files.into_iter().filter_map(write).collect()
+}
+
+/// `inputs.json` in AIPerf's form, up to a cap; then the seed and a hash of the sequence.
+pub(super) fn write_inputs(run: &Run<'_>) -> Result<(), String> {
+    if run.config.export_level < ExportLevel::Records {
+        return Ok(());
+    }
+    let mut hash = Sha256::new();
+    let mut out = br#"{"data":["#.to_vec();
+    let hides = plan_text::hides_inputs(run.config);
+    let mut written = 0;
+    for (index, drawn) in run.pace.all_drawn().enumerate() {
+        let bodies = bodies(&run.payloads.get(drawn));
+        bodies.iter().for_each(|body| hash.update(body));
+        let length: usize = bodies.iter().map(Vec::len).sum();
+        if written == limits::INPUTS_SESSIONS_MAX || out.len() + length > limits::INPUTS_BYTES_MAX {
+            break;
+        }
+        if index > 0 {
+            out.push(b',');
+        }
+        out.extend_from_slice(
+            format!(r#"{{"session_id":"session_{index:06}","payloads":["#).as_bytes(),
+        );
+        for (turn, body) in bodies.iter().enumerate() {
+            if turn > 0 {
+                out.push(b',');
+            }
+            let body = plan_text::shown_body(body, hides);
+            out.extend_from_slice(run.info.secrets.mask(&body).as_bytes());
+        }
+        out.extend_from_slice(b"]}");
+        written += 1;
+    }
+    let digest: String = hash
+        .finalize()
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
+    let tail = format!(
+        r#"],"random_seed":{},"requests_count":{},"written_count":{written},{}}}"#,
+        run.config.seed,
+        run.pace.claimed_count(),
+        format_args!(r#""sha256":"{digest}""#)
+    );
+    out.extend_from_slice(tail.as_bytes());
+    let written = run.dir.map_or(Ok(()), |dir| dir.write(INPUTS, &out));
+    written.map_err(|error| error.to_string())
+}
+
+/// The bodies of a session, without the answers, which nobody knows before.
+fn bodies(request: &Request) -> Vec<Vec<u8>> {
+    let Some(talk) = &request.talk else {
+        return vec![request.body.to_vec()];
+    };
+    let mut said = Vec::new();
+    let body = |turn: &Turn| {
+        let body = talk.body(&said, turn);
+        said.extend_from_slice(&turn.message);
+        said.push(b',');
+        body
+    };
+    talk.turns.iter().map(body).collect()
+}

@@ -1,0 +1,350 @@
+//! The screen of many runs: a line after each, a table of the points, where the load begins to
+//! hurt, and what repeats say.
+
+use super::text::grouped;
+use crate::stats::confidence::Confidence;
+use crate::stats::gate::with_unit;
+use crate::stats::knee::{GROWTH_MIN, Knee};
+use crate::stats::many::{Point, RunRecord, Runs, first_latency};
+
+/// Fewer repeats than this are not to be quoted.
+pub const TRIALS_MIN: usize = 3;
+/// Metrics of which repeats are told on the screen: tag, statistic.
+const REPEATED: [(&str, &str); 6] = [
+    ("time_to_first_token", "avg"),
+    ("time_to_first_token", "p99"),
+    ("inter_token_latency", "p99"),
+    ("request_latency", "p99"),
+    ("request_throughput", "avg"),
+    ("output_token_throughput", "avg"),
+];
+
+/// One run in a line: `concurrency_4: TTFT p99 21.30 ms, 382.10 tok/s, 12.10 req/s, VALID`.
+pub fn row(run: &RunRecord) -> String {
+    let label = match (run.label.as_str(), run.trial) {
+        ("", trial) => format!("run {}", trial + 1),
+        (label, 0) => label.to_string(),
+        (label, trial) => format!("{label}, run {}", trial + 1),
+    };
+    if let Some(fault) = &run.fault {
+        return format!("{label}: {fault}");
+    }
+    let of = |tag: &str, stat: &str, name: &str, unit: &str| {
+        let value = run.figures.get(tag, stat)?;
+        Some(format!("{name}{} {unit}", grouped(value)))
+    };
+    let parts = [
+        of("time_to_first_token", "p99", "TTFT p99 ", "ms"),
+        of("inter_token_latency", "p99", "ITL p99 ", "ms"),
+        of("output_token_throughput", "avg", "", "tok/s"),
+        of("request_throughput", "avg", "", "req/s"),
+        failed(run.failed_share).map(|share| format!("{share} failed")),
+        Some(match run.reasons.is_empty() {
+            true => run.verdict.clone(),
+            false => format!("{} ({})", run.verdict, run.reasons.join(", ")),
+        }),
+    ];
+    let parts: Vec<String> = parts.into_iter().flatten().collect();
+    format!("{label}: {}", parts.join(", "))
+}
+
+fn failed(share: f64) -> Option<String> {
+    (share > 0.0).then(|| format!("{:.1} %", 100.0 * share))
+}
+
+/// The whole screen.
+pub fn text(runs: &Runs) -> String {
+    let points = runs.by_point();
+    let mut out = String::new();
+    if points.len() > 1 || !runs.axes.is_empty() {
+        out.push_str(&table(runs, &points));
+        out.push_str(&limits(runs));
+    }
+    if runs.trials > 1 {
+        out.push_str(&repeats(runs, &points));
+    }
+    if !runs.is_complete {
+        let (there, planned) = (points.len(), runs.points.len());
+        out.push_str(&format!(
+            "INCOMPLETE: {there} of {planned} points have runs\n"
+        ));
+    }
+    out
+}
+
+/// A column: its head of two lines, and a cell of each point.
+struct Column {
+    head: [String; 2],
+    cells: Vec<String>,
+}
+
+fn table(runs: &Runs, points: &[Point<'_>]) -> String {
+    let mut columns = labels(runs, points);
+    let figure = |head: [&str; 2], of: &dyn Fn(&Point<'_>) -> Option<f64>| Column {
+        head: head.map(String::from),
+        cells: points
+            .iter()
+            .map(|point| of(point).map_or("-".into(), grouped))
+            .collect(),
+    };
+    let of = |tag: &'static str, stat: &'static str| {
+        move |point: &Point<'_>| point.figures.get(tag, stat)
+    };
+    columns.extend([
+        figure(["TTFT", "p99 ms"], &of("time_to_first_token", "p99")),
+        figure(["ITL", "p99 ms"], &of("inter_token_latency", "p99")),
+        figure(["latency", "p99 ms"], &of("request_latency", "p99")),
+        figure(["output", "tok/s"], &of("output_token_throughput", "avg")),
+        figure(["requests", "/s"], &of("request_throughput", "avg")),
+        figure(["price/1M", "tokens"], &|point| {
+            runs.price_per_million(&point.figures)
+        }),
+        figure(["energy", "J/token"], &|point| {
+            let mj = point.figures.get("nvidia_energy_per_output_token", "avg");
+            mj.map(|mj| mj / 1e3)
+        }),
+    ]);
+    columns.retain(|column| column.cells.iter().any(|cell| cell != "-"));
+    columns.push(Column {
+        head: ["failed".into(), String::new()],
+        cells: points
+            .iter()
+            .map(|point| failed(worst_share(point)).unwrap_or_default())
+            .collect(),
+    });
+    columns.retain(|column| column.cells.iter().any(|cell| !cell.is_empty()));
+    columns.push(Column {
+        head: ["verdict".into(), String::new()],
+        cells: points.iter().map(verdict).collect(),
+    });
+    let marks = marks(runs, points);
+    if marks.iter().any(|mark| !mark.is_empty()) {
+        columns.push(Column {
+            head: [String::new(), String::new()],
+            cells: marks,
+        });
+    }
+    aligned(&columns)
+}
+
+fn worst_share(point: &Point<'_>) -> f64 {
+    point
+        .runs
+        .iter()
+        .map(|run| run.failed_share)
+        .fold(0.0, f64::max)
+}
+
+/// The worst verdict of a point's runs, or that none ended well.
+pub(super) fn verdict(point: &Point<'_>) -> String {
+    if point.good.is_empty() {
+        return "failed".into();
+    }
+    let has = |name: &str| point.good.iter().any(|run| run.verdict == name);
+    let worst = ["INVALID", "DEGRADED"].into_iter().find(|name| has(name));
+    worst.unwrap_or("VALID").into()
+}
+
+/// What names a point: a column of each setting that varies, else the label.
+fn labels(runs: &Runs, points: &[Point<'_>]) -> Vec<Column> {
+    if runs.axes.is_empty() {
+        return vec![Column {
+            head: ["point".into(), String::new()],
+            cells: points
+                .iter()
+                .map(|point| point.first.label.clone())
+                .collect(),
+        }];
+    }
+    let column = |axis: &crate::stats::many::Varied| {
+        let value = |point: &Point<'_>| {
+            let own = point.first.values.iter().find(|(key, _)| key == axis.key);
+            own.map_or("-".into(), |(_, value)| value.to_string())
+        };
+        let (first, second) = axis.header.split_once(' ').unwrap_or((axis.header, ""));
+        Column {
+            head: [first.into(), second.into()],
+            cells: points.iter().map(value).collect(),
+        }
+    };
+    runs.axes.iter().map(column).collect()
+}
+
+/// The three points of each series, beside the rows that they are.
+fn marks(runs: &Runs, points: &[Point<'_>]) -> Vec<String> {
+    let knees = runs.knees();
+    let Some(axis) = runs.load_axis() else {
+        return vec![String::new(); points.len()];
+    };
+    let mark = |point: &Point<'_>| {
+        let (own, others): (Vec<_>, Vec<_>) = point
+            .first
+            .values
+            .iter()
+            .cloned()
+            .partition(|(key, _)| key == axis.key);
+        let load = own.first().map(|(_, load)| *load);
+        let knee = knees.iter().find(|(common, _)| *common == others);
+        let Some((_, knee)) = knee else {
+            return String::new();
+        };
+        let is = |at: Option<f64>| at.is_some() && at == load;
+        let marks = [
+            (is(knee.doubled), "TTFT doubled"),
+            (is(knee.meets), "last within SLO"),
+            (is(knee.saturated), "saturated"),
+        ];
+        let marks: Vec<&str> = marks
+            .iter()
+            .filter(|(is, _)| *is)
+            .map(|(_, name)| *name)
+            .collect();
+        match marks.is_empty() {
+            true => String::new(),
+            false => format!("<- {}", marks.join(", ")),
+        }
+    };
+    points.iter().map(mark).collect()
+}
+
+/// What the sweep says of the load, in sentences.
+fn limits(runs: &Runs) -> String {
+    let Some(axis) = runs.load_axis() else {
+        return String::new();
+    };
+    let slos: Vec<String> = runs.slos.iter().map(ToString::to_string).collect();
+    let mut out = String::new();
+    for (common, knee) in runs.knees() {
+        let of: Vec<String> = common
+            .iter()
+            .map(|(key, value)| format!("{key} {value}"))
+            .collect();
+        if !of.is_empty() {
+            out.push_str(&format!("{}:\n", of.join(", ")));
+        }
+        for line in knee_lines(runs, &knee, axis.header, &slos.join(", ")) {
+            out.push_str(&format!("  {line}\n"));
+        }
+    }
+    out
+}
+
+fn knee_lines(runs: &Runs, knee: &Knee, load: &str, slos: &str) -> Vec<String> {
+    let load = load.to_lowercase();
+    let first = runs.runs.iter().find_map(|run| first_latency(&run.figures));
+    let latency = match first {
+        Some(("request_latency", _)) => "request latency p99",
+        _ => "TTFT p99",
+    };
+    let doubled = match knee.doubled {
+        Some(at) => format!("{latency} has doubled over the lowest load at {load} {at}"),
+        None => format!("{latency} has not doubled over the lowest load"),
+    };
+    let growth = |ratio: f64| format!("{:.1} %", 100.0 * ratio);
+    let saturated = match (knee.saturated, knee.growth_last) {
+        (Some(at), _) => format!(
+            "throughput is saturated at {load} {at}: beyond it grows by less than {} per doubling \
+             of the load",
+            growth(GROWTH_MIN)
+        ),
+        (None, Some(last)) => format!(
+            "throughput is not saturated yet: its last step grew by {} per doubling of the load",
+            growth(last)
+        ),
+        (None, None) => "saturation is not known: two points with a throughput are needed".into(),
+    };
+    let meets = match knee.meets {
+        _ if slos.is_empty() => None,
+        Some(at) => Some(format!("service levels ({slos}) are met up to {load} {at}")),
+        None => Some(format!(
+            "service levels ({slos}) are met nowhere from the lowest load on"
+        )),
+    };
+    let again = knee.meets_again.then(|| {
+        "  a higher load met them too, after one that did not: repeat (--num-profile-runs) to know"
+            .to_string()
+    });
+    let missing = match (knee.doubled, knee.saturated) {
+        (None, None) => Some("TTFT has not doubled and throughput is not saturated"),
+        (None, _) => Some("TTFT has not doubled"),
+        (_, None) => Some("throughput is not saturated"),
+        _ => None,
+    };
+    let reached = missing.map(|missing| {
+        format!("knee not reached: {missing}; --until-saturated goes on until both are there")
+    });
+    [Some(doubled), meets, again, Some(saturated), reached]
+        .into_iter()
+        .flatten()
+        .collect()
+}
+
+/// Mean and interval of each point's repeats.
+fn repeats(runs: &Runs, points: &[Point<'_>]) -> String {
+    let mut out = String::new();
+    for point in points {
+        let label = match point.first.label.as_str() {
+            "" => "repeats".into(),
+            label => format!("{label}, repeats"),
+        };
+        let (good, all) = (point.good.len(), point.runs.len());
+        out.push_str(&format!("{label}: {good} good of {all}\n"));
+        if good < TRIALS_MIN {
+            out.push_str(&format!(
+                "  NOT TO BE QUOTED: fewer than {TRIALS_MIN} good runs do not say how they vary\n"
+            ));
+        }
+        for (tag, stat) in REPEATED {
+            let each: Vec<f64> = point
+                .good
+                .iter()
+                .filter_map(|run| run.figures.get(tag, stat))
+                .collect();
+            let unit = point
+                .figures
+                .metric(tag)
+                .map_or("", |metric| metric.unit.as_str());
+            let Some(found) = Confidence::of(&each, runs.level) else {
+                continue;
+            };
+            out.push_str(&format!(
+                "  {:<32} {:>14} ± {} (std {}, cv {:.1} %, {:.0} % interval of the mean)\n",
+                format!("{stat}({tag})"),
+                with_unit(rounded(found.mean), unit),
+                grouped((found.high - found.low) / 2.0),
+                grouped(found.std),
+                100.0 * found.cv,
+                100.0 * runs.level
+            ));
+        }
+    }
+    out
+}
+
+fn rounded(value: f64) -> f64 {
+    (value * 100.0).round() / 100.0
+}
+
+fn aligned(columns: &[Column]) -> String {
+    let width = |column: &Column| {
+        let cells = column.head.iter().chain(&column.cells);
+        cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
+    };
+    let rows = columns.first().map_or(0, |column| column.cells.len());
+    let line = |cell: &dyn Fn(&Column) -> String| {
+        let mut text = String::new();
+        for column in columns {
+            let cell = cell(column);
+            // Words to the left, numbers to the right.
+            let padded = match cell.starts_with("<-") || column.head[0] == "verdict" {
+                true => format!("{cell:<width$}", width = width(column)),
+                false => format!("{cell:>width$}", width = width(column)),
+            };
+            text.push_str(&format!("  {padded}"));
+        }
+        format!("{}\n", text.trim_end())
+    };
+    let heads = (0..2).map(|n| line(&|column: &Column| column.head[n].clone()));
+    let cells = (0..rows).map(|n| line(&|column: &Column| column.cells[n].clone()));
+    heads.chain(cells).collect()
+}
