@@ -18,6 +18,7 @@ pub mod environment;
 pub mod figures;
 pub mod gate;
 pub mod histogram;
+pub mod isotonic;
 pub mod knee;
 pub mod many;
 pub mod metric;
