@@ -7,6 +7,7 @@ mod cell;
 mod ladder;
 mod memory;
 mod plan;
+pub mod search;
 mod self_bench;
 mod summary;
 mod sweep;

@@ -8,6 +8,7 @@ mod draft;
 mod file;
 mod fingerprint;
 mod load;
+mod search;
 mod secrets;
 mod server;
 mod sweep;
@@ -19,6 +20,7 @@ pub use connections::{Connections, Exempt, Proxy, Reuse};
 pub use draft::{Draft, Many, PhaseDraft};
 pub use file::read;
 pub use load::{Level, Load, Pattern, PhaseSpec, Ramp, RampKind, Rate, SessionSpec, TraceSpec};
+pub use search::{Objective, Planner, SearchAxis, SearchSpec, TierSpec};
 pub use secrets::{hide_args, hide_header, hide_members, hide_target, secrets_of_file};
 pub use server::{Profiler, ResetCache, WaitMode};
 pub use sweep::{

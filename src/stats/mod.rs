@@ -27,6 +27,7 @@ pub mod ranks;
 pub mod record;
 pub mod recorder;
 pub mod saturation;
+pub mod search;
 pub mod series;
 pub mod stability;
 pub mod stages;
