@@ -22,6 +22,7 @@ pub mod isotonic;
 pub mod knee;
 pub mod many;
 pub mod metric;
+pub mod plateau;
 pub mod power;
 pub mod ranks;
 pub mod record;

@@ -41,41 +41,6 @@ pub(super) fn interval(points: &[Point], variance: f64, cut: f64) -> (Option<f64
     (low, kept.last().and_then(|&last| value(last)))
 }
 
-/// How many standard errors to either side hold `level` of Student's t with so many degrees of
-/// freedom, at least 1.
-///
-/// Range: `level` 0 to 1 - 1e-9. Source: the finite sums for whole degrees, Abramowitz and Stegun
-/// 26.7.3 and 26.7.4.
-pub(super) fn student(level: f64, freedom: usize) -> f64 {
-    let (mut low, mut high) = (0.0, 1e9);
-    for _ in 0..100 {
-        let middle = f64::midpoint(low, high);
-        match student_within(middle, freedom) < level {
-            true => low = middle,
-            false => high = middle,
-        }
-    }
-    high
-}
-
-/// The share of Student's t within `t` of 0.
-fn student_within(t: f64, freedom: usize) -> f64 {
-    let angle = (t / float_len(freedom).sqrt()).atan();
-    let (sin, cos) = angle.sin_cos();
-    let is_odd = freedom % 2 == 1;
-    let (mut term, mut sum) = (if is_odd { cos } else { 1.0 }, 0.0);
-    let mut power = if is_odd { 1 } else { 0 };
-    while power + 2 <= freedom {
-        sum += term;
-        power += 2;
-        term *= cos * cos * float_len(power - 1) / float_len(power);
-    }
-    match is_odd {
-        true => 2.0 / std::f64::consts::PI * (angle + sin * sum),
-        false => sin * sum,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -118,26 +83,5 @@ mod tests {
     fn many_visits_of_both_sides_make_up_for_noise() {
         let seen = points(&[(100.0, -0.05, 40), (101.0, 0.05, 40)]);
         assert_eq!(interval(&seen, 0.01, 3.84), (Some(100.0), Some(101.0)));
-    }
-
-    #[test]
-    fn quantiles_are_students() {
-        for (level, freedom, expected) in [
-            (0.95, 1, 12.706),
-            (0.95, 2, 4.303),
-            (0.95, 3, 3.182),
-            (0.95, 4, 2.776),
-            (0.95, 15, 2.131),
-            (0.95, 30, 2.042),
-            (0.975, 7, 2.841),
-            (0.99, 10, 3.169),
-            (0.95, 1_000, 1.962),
-        ] {
-            let found = student(level, freedom);
-            assert!(
-                (found - expected).abs() < 0.001,
-                "{level} {freedom}: {found}"
-            );
-        }
     }
 }

@@ -1,6 +1,7 @@
 //! What the probes of a search showed, load by load, for one set of conditions.
 
-use super::interval::{Point, interval, student};
+use super::interval::{Point, interval};
+use crate::stats::confidence::t_quantile;
 use crate::stats::distribution::float_len;
 use crate::stats::isotonic::{Curve, rising};
 use crate::stats::search::LoadInterval;
@@ -230,7 +231,11 @@ impl Seen {
             };
             let points: Vec<Point> = self.loads.iter().map(point).collect();
             let noise = noise_ratio.max(NOISE_RATIO_MIN);
-            let (low, high) = interval(&points, noise * noise, student(level, freedom).powi(2));
+            let (low, high) = interval(
+                &points,
+                noise * noise,
+                t_quantile(level, float_len(freedom)).powi(2),
+            );
             let this = LoadInterval {
                 low,
                 high,
