@@ -1,4 +1,6 @@
-//! A search for the load that a server bears, checked.
+//! A search for the load that a server bears: what it is, checked.
+
+use super::Slo;
 
 /// What a search varies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,7 +88,9 @@ pub struct SearchSpec {
     pub hi: f64,
     /// Conditions that all hold at a load that is borne, as typed, for `stats::Gate`.
     pub slas: Vec<String>,
-    /// More sets of them, searched for one after the other; empty for none.
+    /// Per request, what makes one good: in the place of the run's own `goodput`, unless empty.
+    pub goodput: Vec<Slo>,
+    /// More sets of conditions, searched for one after the other; empty for none.
     pub tiers: Vec<TierSpec>,
     /// What is best.
     pub objective: Objective,

@@ -99,6 +99,7 @@ fn spec(planner: Planner, lo: f64, hi: f64) -> SearchSpec {
         lo,
         hi,
         slas: Vec::new(),
+        goodput: Vec::new(),
         tiers: Vec::new(),
         objective: Objective {
             tag: "output_token_throughput".into(),

@@ -68,7 +68,7 @@ pub(super) fn seconds(
     Ok(Ns::from_secs_f64(value))
 }
 
-fn count(
+pub(super) fn count(
     flag: &'static str,
     value: Option<i64>,
     least: i64,
