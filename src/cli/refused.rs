@@ -47,39 +47,33 @@ const LATER: &str = "\
     agentic-warmup-grace-period allow-dataset-wrap api-host api-port apply-chat-template \
     audio-batch-size audio-depths audio-format audio-length-mean audio-length-stddev \
     audio-num-channels audio-sample-rates auto-plot batch-size batch-size-audio batch-size-image \
-    batch-size-text batch-size-video bo-constraint-mode burst-phase-starts cache-bust \
-    concurrency-max concurrency-min concurrency-steps dataset-filter dataset-sampling-strategy \
-    degradation-metric-tag degradation-stat degradation-threshold download-video-content \
-    e2e-sla-ms error-rate-sla export-http-trace export-outputs-json force-min-tokens \
-    gen-ai-provider hf-subset hf-weka-dataset ignore-trace-delays image-batch-size image-format \
-    image-height-mean image-height-stddev image-source image-source-sampling image-width-mean \
-    image-width-stddev inter-turn-delay-cap-seconds isl-block-size isl-max isl-min isl-osl-pairs \
-    isl-steps itl-sla-ms max-context-length max-idle-gap-cap-seconds mlflow-artifact-glob \
+    batch-size-text batch-size-video burst-phase-starts cache-bust dataset-filter \
+    dataset-sampling-strategy download-video-content export-http-trace export-outputs-json \
+    force-min-tokens gen-ai-provider hf-subset hf-weka-dataset ignore-trace-delays \
+    image-batch-size image-format image-height-mean image-height-stddev image-source \
+    image-source-sampling image-width-mean image-width-stddev inter-turn-delay-cap-seconds \
+    isl-block-size max-context-length max-idle-gap-cap-seconds mlflow-artifact-glob \
     mlflow-experiment mlflow-parent-run-id mlflow-run-name mlflow-tag mlflow-tracking-uri \
     model-selection-strategy network-latency-automatic network-latency-mean \
     network-latency-ping-interval num-prefix-prompts omit-kv-hints open-loop-replay \
-    open-loop-strict optuna-acquisition optuna-sampler optuna-terminator osl-max osl-min \
-    osl-steps otel-resource-attributes otel-url per-chunk-usage plot-required \
+    open-loop-strict otel-resource-attributes otel-url per-chunk-usage plot-required \
     prefix-prompt-length prefix-prompt-pool-size prompt-batch-size prompt-corpus \
     prompt-input-tokens-block-size prompt-prefix-length prompt-prefix-pool-size public-dataset \
     random-corpus-style random-range-ratio rankings-passages-mean \
     rankings-passages-prompt-token-mean rankings-passages-prompt-token-stddev \
     rankings-passages-stddev rankings-query-prompt-token-mean rankings-query-prompt-token-stddev \
-    request-content-type scenario search-direction search-initial-points search-max-iterations \
-    search-metric search-percentile-pooling search-planner search-random-seed search-recipe \
-    search-sla search-sla-tier search-space search-stat search-style seq-dist \
-    sequence-distribution server-metrics server-metrics-formats server-metrics-url \
-    server-metrics-urls shared-system-prompt-length show-trace-timing slice-duration \
-    slo-attainment-fraction stats-interval stream synthesis-max-isl synthesis-max-osl \
+    request-content-type scenario seq-dist sequence-distribution server-metrics \
+    server-metrics-formats server-metrics-url server-metrics-urls shared-system-prompt-length \
+    show-trace-timing slice-duration stats-interval stream synthesis-max-isl synthesis-max-osl \
     synthesis-output-len-multiplier synthesis-prefix-len-multiplier \
     synthesis-prefix-root-multiplier synthesis-prompt-len-multiplier \
     synthetic-input-tokens-block-size system-idle-gap-cap-seconds system-prompt \
-    system-prompt-file tokenizer-revision tpot-sla-ms trace-idle-gap-cap-seconds \
-    trace-session-sample-ratio trajectory-start-max-ratio trajectory-start-min-ratio ttft-sla-ms \
-    unsafe-override url-strategy use-think-time-only user-context-prompt-length uuid-and-strip \
-    video-audio-codec video-audio-depth video-audio-num-channels video-audio-sample-rate \
-    video-batch-size video-codec video-duration video-format video-fps video-height \
-    video-synth-type video-width wandb-entity wandb-project wandb-run-name wandb-tag";
+    system-prompt-file tokenizer-revision trace-idle-gap-cap-seconds trace-session-sample-ratio \
+    trajectory-start-max-ratio trajectory-start-min-ratio unsafe-override url-strategy \
+    use-think-time-only user-context-prompt-length uuid-and-strip video-audio-codec \
+    video-audio-depth video-audio-num-channels video-audio-sample-rate video-batch-size \
+    video-codec video-duration video-format video-fps video-height video-synth-type video-width \
+    wandb-entity wandb-project wandb-run-name wandb-tag";
 
 /// Without a counterpart here, with what to do instead.
 const NEVER: &[(&str, &str)] = &[
@@ -122,6 +116,26 @@ const NEVER: &[(&str, &str)] = &[
     (
         "service-kind",
         "only openai is spoken so; --backend tensorrtllm or vllm speaks to Triton",
+    ),
+    (
+        "optuna-sampler",
+        "no sampler draws loads: --search-planner smooth_isotonic fits them",
+    ),
+    (
+        "optuna-acquisition",
+        "no sampler draws loads: --search-planner smooth_isotonic fits them",
+    ),
+    (
+        "optuna-terminator",
+        "a search ends by its interval; --search-max-iterations ends it sooner",
+    ),
+    (
+        "bo-constraint-mode",
+        "conditions are never traded: --search-sla says what must hold",
+    ),
+    (
+        "search-percentile-pooling",
+        "each run's own percentile is compared; --sla-precision gives it more requests",
     ),
     (
         "tokenizer-trust-remote-code",
