@@ -4,8 +4,10 @@
 //! a simulated one proves the planners. Start at [`search`].
 
 pub mod capacity;
+mod gates;
 mod interval;
 mod monotonic;
+pub mod post;
 mod seen;
 mod settle;
 #[cfg(test)]
@@ -15,6 +17,7 @@ mod smooth;
 use crate::config::{Planner, SearchSpec};
 use crate::stats::search::{Bound, Iteration, LoadInterval, Reason, Search, Tier};
 use crate::stats::{Figures, Gate};
+pub use gates::{gate, gates};
 use seen::{Seen, judged};
 
 /// Both sides of a boundary are close: AIPerf's 5 %.

@@ -113,6 +113,11 @@ fn spec(planner: Planner, lo: f64, hi: f64) -> SearchSpec {
     }
 }
 
+/// A search for tests of what belongs to one.
+pub(super) fn spec_for_gates() -> SearchSpec {
+    spec(Planner::SmoothIsotonic, 1.0, 64.0)
+}
+
 fn tiers(texts: &[&str]) -> Vec<TierGates> {
     let gate = |text: &&str| Gate::of_sla(text).unwrap();
     vec![(None, texts.iter().map(gate).collect())]
