@@ -19,6 +19,8 @@ pub struct Cell<'a> {
     pub variation: &'a Variation,
     /// Which repeat, from 0.
     pub trial: u32,
+    /// Runs before it.
+    pub number: usize,
     /// Of the sweep.
     pub seed: u64,
     /// The sweep's folder.
@@ -35,6 +37,7 @@ pub fn parent(sweep: &Sweep) -> PathBuf {
             let keys: Vec<&str> = sweep.axes.iter().map(|(axis, _)| axis.key).collect();
             let end = match keys.as_slice() {
                 [] => None,
+                [key] if sweep.search.is_some() => Some(format!("{key}_search")),
                 keys => Some(format!("{}_sweep", keys.join("-"))),
             };
             let named = Config {
@@ -59,8 +62,9 @@ impl Cell<'_> {
         }
         match self.sweep.layout {
             Layout::Analyze => {
-                let end = match repeats.count {
-                    1 => self.stimulus(),
+                let end = match (repeats.count, self.trial) {
+                    (1, 0) => self.stimulus(),
+                    (1, trial) => format!("{}-run_{:04}", self.stimulus(), trial + 1),
                     _ => format!("{}/run_{:04}", self.stimulus(), self.trial + 1),
                 };
                 config.artifact_dir = None;
@@ -87,6 +91,9 @@ impl Cell<'_> {
     /// As AIPerf lays the runs out.
     fn folder(&self) -> String {
         let (label, number) = (&self.variation.label, self.trial + 1);
+        if self.sweep.search.is_some() {
+            return format!("search_iter_{:04}/profile_runs/run_0001", self.number);
+        }
         match (self.sweep.repeats.count, self.sweep.order) {
             (1, _) => label.clone(),
             _ if label.is_empty() => format!("profile_runs/run_{number:04}"),

@@ -8,6 +8,7 @@ mod ladder;
 mod memory;
 mod plan;
 pub mod search;
+mod seek;
 mod self_bench;
 mod summary;
 mod sweep;

@@ -1,26 +1,54 @@
 //! What a sweep leaves beside its runs: GenAI-Perf's and AIPerf's files, and the screen.
 
+use super::search::post::process;
 use crate::archive::{ArchiveError, put_aside, write_whole};
 use crate::base::Exit;
 use crate::config::{Layout, Sweep};
 use crate::report::{self, many};
 use crate::stats::many::{Point, Runs};
+use crate::stats::search::Search;
 use crate::view::{show, tell};
 use std::path::{Path, PathBuf};
 
 /// Writes all files and shows the table. Gives how bad what is lost is.
-pub fn publish(runs: &Runs, sweep: &Sweep, parent: &Path) -> Exit {
+pub fn publish(runs: &Runs, sweep: &Sweep, found: Option<&Search>, parent: &Path) -> Exit {
     let mut exit = Exit::Ok;
     if runs.runs.iter().any(|run| run.fault.is_some()) {
         exit = exit.worse(Exit::Partial);
     }
-    for written in write(runs, sweep, parent) {
+    let post = sweep.post.as_ref().and_then(|(recipe, post)| {
+        let points = runs.by_point();
+        let points: Vec<_> = points
+            .iter()
+            .filter(|point| !point.good.is_empty())
+            .map(|point| (point.first.values.clone(), point.figures.clone()))
+            .collect();
+        Some((recipe, process(post, &points).ok()?))
+    });
+    let found = found.zip(sweep.search.as_ref());
+    let mut more = Vec::new();
+    if let Some((search, spec)) = found {
+        let json = report::json::bytes(&report::search::json(search, spec));
+        more.push((parent.join("search_history.json"), json));
+    }
+    if let Some((recipe, value)) = &post {
+        let name = format!("{}.json", recipe.replace('-', "_"));
+        more.push((parent.join(name), report::json::bytes(value)));
+    }
+    for written in write(runs, sweep, parent, more) {
         if let Err(error) = written {
             tell(&format!("error: {error}"));
             exit = exit.worse(Exit::Partial);
         }
     }
-    let text = format!("{}Artifacts: {}\n", many::text(runs), parent.display());
+    let mut text = many::text(runs);
+    if let Some((search, spec)) = found {
+        text.push_str(&format!("\n{}", report::search::text(search, spec)));
+    }
+    if let Some((recipe, value)) = &post {
+        text.push_str(&format!("{recipe}: {value:#}\n"));
+    }
+    text.push_str(&format!("Artifacts: {}\n", parent.display()));
     if let Err(error) = show(text.as_bytes()) {
         tell(&format!("error: stdout: {error}"));
         exit = exit.worse(Exit::Unexpected);
@@ -28,14 +56,18 @@ pub fn publish(runs: &Runs, sweep: &Sweep, parent: &Path) -> Exit {
     exit
 }
 
-fn write(runs: &Runs, sweep: &Sweep, parent: &Path) -> Vec<Result<(), ArchiveError>> {
-    let mut files: Vec<(PathBuf, Vec<u8>)> = Vec::new();
+fn write(
+    runs: &Runs,
+    sweep: &Sweep,
+    parent: &Path,
+    more: Vec<(PathBuf, Vec<u8>)>,
+) -> Vec<Result<(), ArchiveError>> {
+    let mut ours: Vec<PathBuf> = more.iter().map(|(path, _)| path.clone()).collect();
+    let mut files = more;
     let top = match sweep.layout {
         Layout::Analyze => parent.to_path_buf(),
         Layout::Profile => parent.join("aggregate"),
     };
-    // What an earlier sweep has left there is moved out of the way, each by its first name.
-    let mut ours: Vec<PathBuf> = Vec::new();
     if sweep.layout == Layout::Analyze {
         let path = parent.join("analyze_export_genai_perf.csv");
         ours.push(path.clone());
@@ -59,6 +91,7 @@ fn write(runs: &Runs, sweep: &Sweep, parent: &Path) -> Vec<Result<(), ArchiveErr
             files.push((folder.join("profile_export_aiperf_aggregate.csv"), csv));
         }
     }
+    // What an earlier sweep has left there is moved out of the way, each by its first name.
     let moved = ours.iter().map(|path| match sweep.layout {
         // A folder of repeats alone is the aggregate's own; its runs lie elsewhere.
         Layout::Profile if *path == top => Ok(()),

@@ -1,6 +1,7 @@
 //! A sweep: one run after the other, each kept as soon as it is over; then what they amount to.
 
 use super::cell::{self, Cell};
+use super::seek;
 use super::summary;
 use crate::archive::{Checkpoint, put_aside};
 use crate::base::{Exit, Ns, limits};
@@ -55,8 +56,8 @@ fn dry_run(sweep: &Sweep, launch: Launch) -> Exit {
 }
 
 /// How far a sweep is.
-struct Course {
-    sweep: Sweep,
+pub(super) struct Course {
+    pub(super) sweep: Sweep,
     slos: Vec<Gate>,
     bench: Bench,
     signals: Signals,
@@ -69,10 +70,10 @@ struct Course {
     model: Option<String>,
     /// Of an earlier command, to be used in place of runs.
     done: Vec<RunRecord>,
-    runs: Vec<RunRecord>,
+    pub(super) runs: Vec<RunRecord>,
     exit: Exit,
     /// Why it does not go on.
-    ended: Option<String>,
+    pub(super) ended: Option<String>,
 }
 
 impl Course {
@@ -137,21 +138,19 @@ impl Course {
 
     /// Runs all, reports, and says how it ended. Errors: what ends the very first run.
     fn carry_out(mut self) -> Result<Exit, Early> {
-        for (index, trial) in order(&self.sweep) {
-            let variation = self.sweep.variations[index].clone();
-            self.step(&variation, trial)?;
-            if self.ended.is_some() {
-                break;
+        let found = match self.sweep.search.clone() {
+            Some(spec) => Some(seek::seek(&mut self, &spec)?),
+            None => {
+                self.run_all()?;
+                None
             }
-        }
+        };
         if self.sweep.until_saturated {
             self.go_on()?;
         }
-        let is_complete = self.ended.is_none();
-        let runs = self.summed_up(is_complete);
-        let mut exit = self
-            .exit
-            .worse(summary::publish(&runs, &self.sweep, &self.parent));
+        let runs = self.summed_up(self.ended.is_none());
+        let published = summary::publish(&runs, &self.sweep, found.as_ref(), &self.parent);
+        let mut exit = self.exit.worse(published);
         if let Some(text) = &self.ended {
             tell(&format!("{text}; --resume goes on from here"));
         } else if !self.sweep.keeps_checkpoint
@@ -161,6 +160,18 @@ impl Course {
             exit = exit.worse(Exit::Partial);
         }
         Ok(exit)
+    }
+
+    /// All points and repeats, in their order.
+    fn run_all(&mut self) -> Result<(), Early> {
+        for (index, trial) in order(&self.sweep) {
+            let variation = self.sweep.variations[index].clone();
+            self.step(&variation, trial)?;
+            if self.ended.is_some() {
+                break;
+            }
+        }
+        Ok(())
     }
 
     /// Doubles the load beyond the last point until the knee is there.
@@ -219,7 +230,7 @@ impl Course {
     }
 
     /// One run, unless it is over already or its point has converged. Errors: what ends the first.
-    fn step(&mut self, variation: &Variation, trial: u32) -> Result<(), Early> {
+    pub(super) fn step(&mut self, variation: &Variation, trial: u32) -> Result<(), Early> {
         let of = |run: &RunRecord| run.label == variation.label;
         let is_it = |run: &&RunRecord| of(run) && run.trial == trial;
         if let Some(run) = self.done.iter().find(is_it) {
@@ -245,6 +256,7 @@ impl Course {
             sweep: &self.sweep,
             variation,
             trial,
+            number: self.runs.len(),
             seed: self.seed,
             parent: &self.parent,
         };
@@ -279,9 +291,11 @@ impl Course {
 
     fn keep(&mut self, run: RunRecord, is_new: bool) {
         if self.sweep.shows_rows {
-            let planned = self.sweep.variations.len() * self.sweep.repeats.count as usize;
             let number = self.runs.len() + 1;
-            tell(&format!("[{number}/{planned}] {}", report::many::row(&run)));
+            let of = self
+                .planned()
+                .map_or(String::new(), |planned| format!("/{planned}"));
+            tell(&format!("[{number}{of}] {}", report::many::row(&run)));
         }
         // One that failed is tried again by --resume.
         if is_new && run.fault.is_none() {
@@ -300,8 +314,16 @@ impl Course {
     fn stop(&mut self, exit: Exit, why: &str) {
         self.exit = self.exit.worse(exit);
         let count = self.runs.len();
-        let planned = self.sweep.variations.len() * self.sweep.repeats.count as usize;
-        self.ended = Some(format!("{why}: {count} of {planned} runs are over"));
+        let of = self
+            .planned()
+            .map_or(String::new(), |planned| format!(" of {planned}"));
+        self.ended = Some(format!("{why}: {count}{of} runs are over"));
+    }
+
+    /// Runs in all, where that is known before.
+    fn planned(&self) -> Option<usize> {
+        let count = self.sweep.variations.len() * self.sweep.repeats.count as usize;
+        self.sweep.search.is_none().then_some(count)
     }
 
     fn pause(&self, length: Ns) {
@@ -368,6 +390,9 @@ fn order(sweep: &Sweep) -> Vec<(usize, u32)> {
 
 /// The service levels of a good point; TTFT p99 below 500 ms where none is given and there is one.
 fn slos(sweep: &Sweep) -> Result<Vec<Gate>, Early> {
+    if let Some(spec) = &sweep.search {
+        return seek::slos(spec);
+    }
     if sweep.slos.is_empty() {
         let streams = sweep.variations[0].config.streaming;
         let usual = streams.then(|| Gate::parse("p99(time_to_first_token)<500ms"));

@@ -5,7 +5,7 @@ use super::flags::{self, Part};
 use super::self_bench;
 use crate::analyze;
 use crate::base::{Exit, Ns, REDACTED, limits, now};
-use crate::config::{self, Asked, Checked, Config, Layout, SweepDraft, Typed, hide_args};
+use crate::config::{self, Asked, Checked, Config, Layout, Typed, hide_args};
 use crate::profile::{self, Launch};
 use crate::stats::metric;
 use crate::view::tell;
@@ -90,13 +90,16 @@ fn asked(matches: &ArgMatches, args: &[OsString], layout: Layout) -> Result<Aske
         None => Map::new(),
     };
     settings.extend(flags::settings(matches)?);
-    let (run, many): (Map<String, Value>, Map<String, Value>) = settings
-        .into_iter()
-        .partition(|(key, _)| flags::part(key) == Part::Run);
-    let sweep = serde_json::from_value::<SweepDraft>(many.into());
+    let of = |part: Part| -> Map<String, Value> {
+        let own = settings.iter().filter(|(key, _)| flags::part(key) == part);
+        own.map(|(key, value)| (key.clone(), value.clone()))
+            .collect()
+    };
+    let bad = |error: serde_json::Error| format!("settings: {error}");
     let typed = Typed {
-        run: with_environment(run),
-        sweep: sweep.map_err(|error| format!("settings: {error}"))?,
+        run: with_environment(of(Part::Run)),
+        sweep: serde_json::from_value(of(Part::Sweep).into()).map_err(bad)?,
+        search: serde_json::from_value(of(Part::Search).into()).map_err(bad)?,
         layout,
         key: &flags::key,
         command_line: &command_line(args),

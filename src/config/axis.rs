@@ -152,6 +152,16 @@ pub(super) fn number(value: &Value) -> f64 {
     value.as_f64().unwrap_or(f64::INFINITY)
 }
 
+/// A number as a setting has it: whole ones without a point.
+pub(super) fn value(number: f64) -> Value {
+    match number.fract() == 0.0 && number.abs() < 1e15 {
+        #[expect(clippy::cast_possible_truncation, reason = "whole and in range")]
+        true => Value::from(number as i64),
+        false if number.is_infinite() => "inf".into(),
+        false => number.into(),
+    }
+}
+
 /// The first that equals one before it.
 pub(super) fn first_twice<T: PartialEq>(values: impl Iterator<Item = T>) -> Option<T> {
     let mut seen: Vec<T> = Vec::new();

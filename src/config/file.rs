@@ -1,12 +1,12 @@
 //! Settings from a YAML or TOML file.
 
-use super::{Draft, PhaseDraft, SweepDraft, axis, secrets_of_file};
+use super::{Draft, PhaseDraft, SearchDraft, SweepDraft, axis, secrets_of_file};
 use crate::base::Secrets;
 use serde_json::{Map, Value};
 use std::path::Path;
 
 /// Reads a file. `key` knows a setting by any of its names, or says why there is none; what comes
-/// back has the keys of [`Draft`] and [`SweepDraft`]. Errors name the file, and the line where it
+/// back has the keys of [`Draft`], [`SweepDraft`] and [`SearchDraft`]. Errors name the file, and the line where it
 /// is known.
 pub fn read(
     path: &Path,
@@ -64,6 +64,7 @@ fn fits(key: &str, value: &Value) -> bool {
     let is_one = || {
         serde_json::from_value::<Draft>(alone()).is_ok()
             || serde_json::from_value::<SweepDraft>(alone()).is_ok()
+            || serde_json::from_value::<SearchDraft>(alone()).is_ok()
     };
     match (axis(key), value) {
         (Some(_), Value::Array(values)) => values.iter().all(|value| fits(key, value)),

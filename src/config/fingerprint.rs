@@ -1,7 +1,8 @@
 //! What a result depends on: the settings of a command, files by their content, no secrets. A
 //! checkpoint is used again only by a command that has the same.
 
-use super::sweep::{Repeats, SweepDraft, Variation};
+use super::repeats::Repeats;
+use super::sweep::{SweepDraft, Variation};
 use crate::base::Secrets;
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};

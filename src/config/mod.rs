@@ -9,6 +9,7 @@ mod file;
 mod fingerprint;
 mod load;
 mod recipe;
+mod repeats;
 mod search;
 mod secrets;
 mod server;
@@ -22,13 +23,11 @@ pub use draft::{Draft, Many, PhaseDraft};
 pub use file::read;
 pub use load::{Level, Load, Pattern, PhaseSpec, Ramp, RampKind, Rate, SessionSpec, TraceSpec};
 pub use recipe::{Expanded, Expansion, PostProcess, RunGiven, SearchDraft};
+pub use repeats::{Convergence, ConvergenceMode, Repeats};
 pub use search::{Objective, Planner, SearchAxis, SearchSpec, TierSpec};
 pub use secrets::{hide_args, hide_header, hide_members, hide_target, secrets_of_file};
 pub use server::{Profiler, ResetCache, WaitMode};
-pub use sweep::{
-    Asked, Convergence, ConvergenceMode, Layout, Order, Repeats, Sweep, SweepDraft, Template,
-    Topology, Typed, Variation,
-};
+pub use sweep::{Asked, Layout, Order, Sweep, SweepDraft, Template, Topology, Typed, Variation};
 pub use url::parse_url;
 
 use crate::base::Ns;

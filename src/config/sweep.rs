@@ -2,7 +2,10 @@
 //! from it for the settings of each run.
 
 use super::axis::{self, Axis};
-use super::check::{no, seconds};
+use super::check::{given_of, no, seconds};
+use super::recipe::{Expansion, PostProcess, RunGiven, SearchDraft};
+use super::repeats::Repeats;
+use super::search::SearchSpec;
 use super::{Checked, Config, ConfigError, Draft, Many};
 use crate::base::{Ns, limits};
 use serde::Deserialize;
@@ -70,47 +73,6 @@ pub enum Order {
     Independent,
 }
 
-/// By what repeats are enough.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ConvergenceMode {
-    /// The confidence interval is narrow beside the mean.
-    CiWidth,
-    /// The coefficient of variation is small.
-    Cv,
-    /// The last two runs have the same distribution.
-    Distribution,
-}
-
-/// When to end repeats before their number.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Convergence {
-    /// Tag of the metric, not yet known to be one.
-    pub metric: String,
-    /// Statistic of it.
-    pub stat: String,
-    /// Criterion.
-    pub mode: ConvergenceMode,
-    /// Its limit, 0 to 1.
-    pub threshold: f64,
-}
-
-/// Repeats of each point.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Repeats {
-    /// Runs of each point, at least 1; with a convergence criterion the most of them.
-    pub count: u32,
-    /// Pause between them.
-    pub cooldown: Ns,
-    /// Only the first has a warm-up.
-    pub warms_first_only: bool,
-    /// Each has the same prompts.
-    pub same_seed: bool,
-    /// Level of confidence, between 0 and 1.
-    pub level: f64,
-    /// Ends them early.
-    pub convergence: Option<Convergence>,
-}
-
 /// One point of a sweep.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Variation {
@@ -159,6 +121,10 @@ pub struct Sweep {
     pub fingerprint: Map<String, Value>,
     /// Sentences on how the settings were understood.
     pub notes: Vec<String>,
+    /// It picks the points; then there is only the first of them.
+    pub search: Option<SearchSpec>,
+    /// A recipe, and what is made of the points in the end.
+    pub post: Option<(String, PostProcess)>,
 }
 
 /// What a command asks for.
@@ -182,13 +148,7 @@ impl Template {
     /// The point with these values, checked, and sentences on how it was understood. Errors name
     /// flag and point.
     pub fn at(&self, values: &[(Axis, f64)]) -> Result<(Variation, Vec<String>), String> {
-        let number = |value: f64| match value.fract() == 0.0 && value.abs() < 1e15 {
-            #[expect(clippy::cast_possible_truncation, reason = "whole and in range")]
-            true => Value::from(value as i64),
-            false if value.is_infinite() => "inf".into(),
-            false => value.into(),
-        };
-        let with = |cell: Cell, (axis, value): &(Axis, f64)| cell.with(*axis, &number(*value));
+        let with = |cell: Cell, (axis, value): &(Axis, f64)| cell.with(*axis, &axis::value(*value));
         self.point(values.iter().fold(Cell::default(), with))
     }
 
@@ -219,6 +179,8 @@ pub struct Typed<'a> {
     pub run: Map<String, Value>,
     /// Of many.
     pub sweep: SweepDraft,
+    /// Of a search, or of a recipe.
+    pub search: SearchDraft,
     /// Folders and summaries.
     pub layout: Layout,
     /// The key of a setting by any of its names, or why there is none.
@@ -231,6 +193,7 @@ impl Typed<'_> {
     /// Checks everything. Errors name the flag, and the point of the sweep where it is one's.
     pub fn check(mut self) -> Result<Asked, String> {
         let mut notes = Vec::new();
+        let (search, post) = self.take_search(&mut notes).map_err(text)?;
         self.take_sweep_type(&mut notes).map_err(text)?;
         let axes = axis::take(&mut self.run)?;
         let variants = self.sweep.variant.take().map(|given| given.list());
@@ -239,6 +202,14 @@ impl Typed<'_> {
             settings: std::mem::take(&mut self.run),
             command_line: self.command_line.into(),
         };
+        if let Some(spec) = search {
+            if !axes.is_empty() || variants.is_some() || repeats.count > 1 {
+                let text = "--search: it picks the points and repeats them itself; leave lists, \
+                            --variant and --num-profile-runs out";
+                return Err(text.into());
+            }
+            return self.searched(spec, repeats, template, notes);
+        }
         let is_one = axes.is_empty() && variants.is_none() && repeats.count == 1;
         if is_one && self.layout == Layout::Profile {
             self.sweep.unused()?;
@@ -258,7 +229,76 @@ impl Typed<'_> {
             }
             None => cells(&axes, self.topology())?,
         };
-        self.many(axes, cells, repeats, template, notes)
+        let asked = self.many(axes, cells, repeats, template, notes)?;
+        Ok(Asked::Many(Sweep { post, ..asked }))
+    }
+
+    /// A search begins with its lowest load as its only point.
+    fn searched(
+        self,
+        spec: SearchSpec,
+        repeats: Repeats,
+        template: Template,
+        notes: Vec<String>,
+    ) -> Result<Asked, String> {
+        let axis = axis::find(spec.axis.name()).ok_or("--search: no such axis")?;
+        if template.settings.contains_key(axis.key) {
+            let text = "--search gives it its values; leave it out";
+            return Err(format!("--{}: {text}", axis.flag));
+        }
+        let first = Cell::default().with(axis, &axis::value(spec.lo));
+        let sweep = self.many(Vec::new(), vec![first], repeats, template, notes)?;
+        Ok(Asked::Many(Sweep {
+            axes: vec![(axis, Vec::new())],
+            repeats: Repeats {
+                // Each probe stands for itself.
+                warms_first_only: false,
+                ..sweep.repeats
+            },
+            search: Some(spec),
+            ..sweep
+        }))
+    }
+
+    /// A search, or the lists and the evaluation of a recipe, where one is asked for.
+    #[expect(clippy::type_complexity, reason = "two of them, told apart")]
+    fn take_search(
+        &mut self,
+        notes: &mut Vec<String>,
+    ) -> Result<(Option<SearchSpec>, Option<(String, PostProcess)>), ConfigError> {
+        let has = |key| self.run.contains_key(key);
+        let given = RunGiven {
+            request_count: has("request_count"),
+            duration: has("benchmark_duration"),
+            goodput: has("goodput"),
+            streaming: self.run.get("streaming") == Some(&Value::Bool(true)),
+        };
+        let Some(expanded) = self.search.check(given)? else {
+            return Ok((None, None));
+        };
+        notes.extend(expanded.notes);
+        match expanded.expansion {
+            Expansion::Search(spec) => Ok((Some(spec), None)),
+            Expansion::Grid {
+                axes,
+                zip,
+                post,
+                recipe,
+            } => {
+                for (key, values) in axes {
+                    if self.run.contains_key(key) {
+                        let text = format!("it gives {key} its values; leave that out");
+                        return no("search-recipe", text);
+                    }
+                    let values = values.into_iter().map(axis::value).collect();
+                    self.run.insert(key.into(), Value::Array(values));
+                }
+                if zip {
+                    self.sweep.sweep_type = Some("zip".into());
+                }
+                Ok((None, Some((recipe, post))))
+            }
+        }
     }
 
     fn many(
@@ -268,7 +308,7 @@ impl Typed<'_> {
         repeats: Repeats,
         template: Template,
         mut notes: Vec<String>,
-    ) -> Result<Asked, String> {
+    ) -> Result<Sweep, String> {
         let runs = cells.len().saturating_mul(repeats.count as usize);
         if runs > limits::RUNS_MAX {
             let most = limits::RUNS_MAX;
@@ -291,7 +331,7 @@ impl Typed<'_> {
         let fingerprint = super::fingerprint::of(settings, &repeats, &draft, &variations[0])?;
         let slos = draft.slo.as_ref().map(Many::list).unwrap_or_default();
         let numbers = |values: Vec<Value>| values.iter().map(axis::number).collect();
-        Ok(Asked::Many(Sweep {
+        Ok(Sweep {
             layout: self.layout,
             axes: axes
                 .into_iter()
@@ -318,7 +358,9 @@ impl Typed<'_> {
             template,
             fingerprint,
             notes,
-        }))
+            search: None,
+            post: None,
+        })
     }
 
     /// Makes a list of the setting that GenAI-Perf's `--sweep-type` names; AIPerf's stays.
@@ -429,7 +471,7 @@ impl Cell {
 impl SweepDraft {
     /// One run has no use for these. Errors name the first that is given.
     fn unused(&self) -> Result<(), String> {
-        let given = super::check::given_of(&[
+        let given = given_of(&[
             ("until-saturated", self.until_saturated == Some(true)),
             ("resume", self.resume == Some(true)),
             (
@@ -466,83 +508,5 @@ impl SweepDraft {
             }
             price => Ok(price),
         }
-    }
-
-    fn repeats(&self) -> Result<Repeats, ConfigError> {
-        let count = self.num_profile_runs.unwrap_or(1);
-        let Some(count) = u32::try_from(count).ok().filter(|n| (1..=100).contains(n)) else {
-            return no(
-                "num-profile-runs",
-                format!("{count} is out of range; give 1 to 100"),
-            );
-        };
-        let level = self.confidence_level.unwrap_or(0.95);
-        if !(level > 0.0 && level < 1.0) {
-            let text = format!("{level:?}; give more than 0 and less than 1, such as 0.95");
-            return no("confidence-level", text);
-        }
-        if self.set_consistent_seed == Some(true) && self.vary_seed_per_trial == Some(true) {
-            return no(
-                "vary-seed-per-trial",
-                "--set-consistent-seed says otherwise; give one",
-            );
-        }
-        Ok(Repeats {
-            count,
-            cooldown: seconds(
-                "profile-run-cooldown-seconds",
-                self.profile_run_cooldown_seconds,
-                0.0,
-                true,
-            )?,
-            warms_first_only: self.profile_run_disable_warmup_after_first.unwrap_or(true),
-            same_seed: self.set_consistent_seed == Some(true),
-            level,
-            convergence: self.convergence(count)?,
-        })
-    }
-
-    fn convergence(&self, count: u32) -> Result<Option<Convergence>, ConfigError> {
-        let Some(metric) = self.convergence_metric.clone() else {
-            let given = super::check::given_of(&[
-                ("convergence-stat", self.convergence_stat.is_some()),
-                (
-                    "convergence-threshold",
-                    self.convergence_threshold.is_some(),
-                ),
-                ("convergence-mode", self.convergence_mode.is_some()),
-            ]);
-            return given.map_or(Ok(None), |flag| {
-                no(
-                    flag,
-                    "it needs --convergence-metric, such as time_to_first_token",
-                )
-            });
-        };
-        if count < 3 {
-            let text = "it needs --num-profile-runs of 3 or more, which is then the most";
-            return no("convergence-metric", text);
-        }
-        let (mode, usual) = match self.convergence_mode.as_deref() {
-            None | Some("ci_width") => (ConvergenceMode::CiWidth, 0.10),
-            Some("cv") => (ConvergenceMode::Cv, 0.05),
-            Some("distribution") => (ConvergenceMode::Distribution, 0.05),
-            Some(other) => {
-                let text = format!("`{other}`; give ci_width, cv or distribution");
-                return no("convergence-mode", text);
-            }
-        };
-        let threshold = self.convergence_threshold.unwrap_or(usual);
-        if !(threshold > 0.0 && threshold < 1.0) {
-            let text = format!("{threshold:?}; give more than 0 and less than 1");
-            return no("convergence-threshold", text);
-        }
-        let stat = self.convergence_stat.clone().unwrap_or("avg".into());
-        Ok(Some(Convergence {
-            metric,
-            stat,
-            mode,
-            threshold,
-        }))
     }
 }
