@@ -358,7 +358,8 @@ impl Course {
         Runs {
             model: self.model.clone().unwrap_or("model".into()),
             axes: sweep.axes.iter().map(varied).collect(),
-            points: sweep.variations.iter().map(|v| v.label.clone()).collect(),
+            points: points(sweep),
+            is_search: sweep.search.is_some(),
             trials: sweep.repeats.count,
             runs: self.runs.clone(),
             is_complete,
@@ -372,6 +373,16 @@ impl Course {
             },
         }
     }
+}
+
+/// The labels of the points: as planned, of a search by their load.
+fn points(sweep: &Sweep) -> Vec<String> {
+    let mut points: Vec<&Variation> = sweep.variations.iter().collect();
+    if sweep.search.is_some() {
+        let load = |point: &Variation| point.values.first().map_or(0.0, |(_, load)| *load);
+        points.sort_by(|a, b| load(a).total_cmp(&load(b)));
+    }
+    points.iter().map(|point| point.label.clone()).collect()
 }
 
 /// Points and repeats in their order: the point's number and the repeat's.

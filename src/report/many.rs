@@ -58,7 +58,9 @@ pub fn text(runs: &Runs) -> String {
     let mut out = String::new();
     if points.len() > 1 || !runs.axes.is_empty() {
         out.push_str(&table(runs, &points));
-        out.push_str(&limits(runs));
+        if !runs.is_search {
+            out.push_str(&limits(runs));
+        }
     }
     if runs.trials > 1 {
         out.push_str(&repeats(runs, &points));
@@ -117,7 +119,10 @@ fn table(runs: &Runs, points: &[Point<'_>]) -> String {
         head: ["verdict".into(), String::new()],
         cells: points.iter().map(verdict).collect(),
     });
-    let marks = marks(runs, points);
+    let marks = match runs.is_search {
+        true => Vec::new(),
+        false => marks(runs, points),
+    };
     if marks.iter().any(|mark| !mark.is_empty()) {
         columns.push(Column {
             head: [String::new(), String::new()],

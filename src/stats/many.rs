@@ -69,6 +69,8 @@ pub struct Runs {
     pub runs: Vec<RunRecord>,
     /// Nothing that was planned is missing.
     pub is_complete: bool,
+    /// The points were picked by a search, which says itself where the limit is.
+    pub is_search: bool,
     /// Service levels.
     pub slos: Vec<Gate>,
     /// Price of an hour.
