@@ -1,7 +1,7 @@
 //! `tokenring mock`: flags of the bundled server.
 
 use crate::base::{Exit, Ns};
-use crate::mock::{self, Jitter, LineEnd, Options, UsageMode};
+use crate::mock::{self, Cliff, Jitter, LineEnd, Options, UsageMode};
 use crate::view::{show, tell};
 use clap::{Arg, ArgAction, ArgMatches, Command};
 
@@ -14,6 +14,9 @@ const FLAGS: &[(&str, &str, &str)] = &[
     ("model", "any", "Model name; any takes every name"),
     ("ttft-ms", "20", "Time to the first token"),
     ("itl-ms", "10", "Time between tokens"),
+    ("itl-per-stream-ms", "0", "Added to it for each request in flight, as batches grow"),
+    ("cliff-at", "", "Requests in flight beyond which the first token is late"),
+    ("cliff-factor", "10", "How many times --ttft-ms it then takes"),
     ("jitter", "none", "Law of both: none, uniform:R, normal:R, lognormal:R (R of the mean)"),
     ("seed", "0", "Seed of jitter, lengths and faults"),
     ("tokens", "64", "Tokens of an answer when the request does not say"),
@@ -138,6 +141,8 @@ fn options(matches: &ArgMatches) -> Result<Options, String> {
         model: need(matches, "model")?,
         ttft: ms(matches, "ttft-ms")?,
         itl: ms(matches, "itl-ms")?,
+        itl_per_stream: ms(matches, "itl-per-stream-ms")?,
+        cliff: cliff(matches)?,
         ttft_jitter: jitter,
         itl_jitter: jitter,
         seed: need(matches, "seed")?,
@@ -175,6 +180,16 @@ fn options(matches: &ArgMatches) -> Result<Options, String> {
         add_fault(&mut options, text)?;
     }
     Ok(options)
+}
+
+fn cliff(matches: &ArgMatches) -> Result<Option<Cliff>, String> {
+    let factor: f64 = need(matches, "cliff-factor")?;
+    if !(0.0..=1_000.0).contains(&factor) {
+        return Err(format!(
+            "--cliff-factor: {factor} is out of range; 0 to 1000"
+        ));
+    }
+    Ok(get(matches, "cliff-at")?.map(|at| Cliff { at, factor }))
 }
 
 fn cores(matches: &ArgMatches) -> Result<Option<Vec<usize>>, String> {

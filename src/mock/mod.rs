@@ -17,5 +17,5 @@ mod tests;
 mod wheel;
 
 pub use fault::Faults;
-pub use options::{Jitter, LineEnd, Options, UsageMode};
+pub use options::{Cliff, Jitter, LineEnd, Options, UsageMode};
 pub use server::{MockError, run};

@@ -66,6 +66,15 @@ impl LineEnd {
     }
 }
 
+/// A load beyond which answers begin late.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Cliff {
+    /// The most requests in flight that are answered in time.
+    pub at: u32,
+    /// How many times `ttft` a request waits that finds more, itself counted; 0 to 1000.
+    pub factor: f64,
+}
+
 /// What the mock is asked to be.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -85,6 +94,11 @@ pub struct Options {
     pub ttft: Ns,
     /// From one event to the next.
     pub itl: Ns,
+    /// Added to `itl` for each request in flight, this one too: batches take longer the more they
+    /// serve, and the tokens per second of all streams together level off at one over it.
+    pub itl_per_stream: Ns,
+    /// From so many requests in flight on, more make `ttft` longer: a cliff.
+    pub cliff: Option<Cliff>,
     /// How `ttft` varies, once per request.
     pub ttft_jitter: Jitter,
     /// How `itl` varies, at every gap.
@@ -144,6 +158,8 @@ impl Default for Options {
             model: "any".to_owned(),
             ttft: Ns::from_ms(50),
             itl: Ns::from_ms(20),
+            itl_per_stream: Ns::ZERO,
+            cliff: None,
             ttft_jitter: Jitter::None,
             itl_jitter: Jitter::None,
             seed: 0,
@@ -171,10 +187,48 @@ impl Default for Options {
     }
 }
 
+impl Options {
+    /// Time to the first token of a request that finds so many in flight, itself counted.
+    pub(super) fn first(&self, in_flight: impl FnOnce() -> u64) -> Ns {
+        match self.cliff {
+            Some(cliff) if in_flight() > u64::from(cliff.at) => {
+                Ns::from_secs_f64(self.ttft.as_secs() * cliff.factor)
+            }
+            _ => self.ttft,
+        }
+    }
+
+    /// Time to the next event with so many requests in flight. Cost: nothing is asked where the
+    /// law does not depend on it.
+    pub(super) fn gap(&self, in_flight: impl FnOnce() -> u64) -> Ns {
+        match self.itl_per_stream.0 {
+            0 => self.itl,
+            each => Ns(self.itl.0.saturating_add(each.saturating_mul(in_flight()))),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::base::rng::Stream;
+
+    #[test]
+    fn batches_take_longer_the_more_they_serve_and_a_cliff_is_steep() {
+        let mut options = Options {
+            ttft: Ns::from_ms(50),
+            itl: Ns::from_ms(20),
+            ..Options::default()
+        };
+        let unasked = || panic!("nobody needs to know");
+        assert_eq!(options.gap(unasked), Ns::from_ms(20));
+        assert_eq!(options.first(unasked), Ns::from_ms(50));
+        options.itl_per_stream = Ns(500_000);
+        assert_eq!(options.gap(|| 8), Ns::from_ms(24));
+        options.cliff = Some(Cliff { at: 8, factor: 4.0 });
+        assert_eq!(options.first(|| 8), Ns::from_ms(50));
+        assert_eq!(options.first(|| 9), Ns::from_ms(200));
+    }
 
     #[test]
     fn every_law_keeps_the_mean() {

@@ -103,6 +103,13 @@ fn check(options: &Options) -> Result<(), MockError> {
         "at least 1 ms",
     )?;
     rule(
+        options
+            .cliff
+            .is_none_or(|cliff| (0.0..=1_000.0).contains(&cliff.factor)),
+        "cliff",
+        "a factor of 0 to 1000",
+    )?;
+    rule(
         options.faults.are_shares(),
         "faults",
         "shares in 0..=1 with a sum of at most 1, and a status code in 100..=599",

@@ -134,6 +134,10 @@ pub(super) struct Level {
 }
 
 impl Level {
+    pub(super) fn now(&self) -> u64 {
+        self.now.load(Relaxed)
+    }
+
     pub(super) fn rise(&self) {
         let now = self.now.fetch_add(1, Relaxed) + 1;
         self.peak.fetch_max(now, Relaxed);

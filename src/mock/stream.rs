@@ -186,8 +186,9 @@ impl Worker {
     fn start(&mut self, index: u32) {
         let options = &self.shared.options;
         let (is_unpaced, per_chunk) = (options.unpaced, options.tokens_per_chunk);
-        let (ttft, ttft_jitter) = (options.ttft, options.ttft_jitter);
-        let (itl, itl_jitter) = (options.itl, options.itl_jitter);
+        let in_flight = || self.shared.stats.in_flight.now();
+        let (ttft, ttft_jitter) = (options.first(in_flight), options.ttft_jitter);
+        let itl_jitter = options.itl_jitter;
         let Some(job) = &mut self.conns[index as usize].job else {
             return;
         };
@@ -196,6 +197,7 @@ impl Worker {
         if !is_unpaced {
             job.next = job.next + ttft_jitter.apply(ttft, &mut job.rng);
             if !job.streams {
+                let itl = options.gap(in_flight);
                 for _ in 1..job.total.div_ceil(per_chunk) {
                     job.next = job.next + itl_jitter.apply(itl, &mut job.rng);
                 }
@@ -335,7 +337,8 @@ impl Worker {
         add(&self.counters.events, u64::from(events));
         if job.sent < job.end {
             if !options.unpaced {
-                job.next = job.next + options.itl_jitter.apply(options.itl, &mut job.rng);
+                let itl = options.gap(|| self.shared.stats.in_flight.now());
+                job.next = job.next + options.itl_jitter.apply(itl, &mut job.rng);
             }
             return false;
         }

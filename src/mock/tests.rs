@@ -346,3 +346,40 @@ fn a_port_that_another_mock_listens_on_is_refused() {
         }
     });
 }
+
+#[test]
+fn gaps_grow_with_the_requests_in_flight_and_a_cliff_delays_the_first_token() {
+    let options = Options {
+        ttft: Ns::from_ms(20),
+        itl: Ns::from_ms(1),
+        itl_per_stream: Ns::from_ms(2),
+        cliff: Some(super::Cliff { at: 1, factor: 5.0 }),
+        ..Options::default()
+    };
+    // First and last stamp of a stream: intended times, whatever the machine does.
+    let stamps = |body: &str| {
+        let events = datas(body);
+        let at = |event: usize| stamp::find(events[event].as_bytes()).unwrap().0;
+        (at(1), at(5))
+    };
+    with_mock(options, |at| {
+        let (first, last) = stamps(&chat(at, STREAMED).1);
+        // Alone: 1 + 2 ms.
+        assert_eq!(last.since(first), Some(Ns::from_ms(12)));
+        // Two of them, and the longer one is in flight all the while.
+        let long = STREAMED.replace("\"max_tokens\":5", "\"max_tokens\":400");
+        let other = std::thread::spawn(move || chat(at, &long));
+        let in_flight = || {
+            let (_, body) = call(at, "GET", "/stats", "");
+            serde_json::from_str::<Value>(&body).unwrap()["in_flight"].as_u64()
+        };
+        while in_flight() != Some(1) {
+            std::thread::yield_now();
+        }
+        let begin = crate::base::now();
+        let (first, last) = stamps(&chat(at, STREAMED).1);
+        assert_eq!(last.since(first), Some(Ns::from_ms(20)));
+        assert!(first.saturating_since(begin) >= Ns::from_ms(100));
+        other.join().unwrap();
+    });
+}
