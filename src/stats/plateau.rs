@@ -5,6 +5,7 @@
 
 use super::confidence::t_quantile;
 use super::distribution::float_len;
+use super::summary::{Figure, Summary};
 
 /// By how much requests in flight may differ from throughput times latency (Little's law).
 pub const LITTLE_TOLERANCE: f64 = 0.1;
@@ -31,6 +32,21 @@ pub struct Rung {
 }
 
 impl Rung {
+    /// Of a run in a closed loop: the windows of its course but the first, which holds the ramp.
+    /// `None` without windows or latencies.
+    pub fn of(summary: &Summary, concurrency: u32) -> Option<Rung> {
+        let windows = summary.client.course.windows.as_ref()?;
+        let Figure::Distribution(latency) = &summary.metric("request_latency")?.figure else {
+            return None;
+        };
+        Some(Rung {
+            concurrency,
+            batches: windows[1..].iter().map(|w| w.throughput_per_s).collect(),
+            latency_s: latency.avg / 1e3,
+            requests: latency.count,
+        })
+    }
+
     /// Requests per second: the mean of the batches; `None` without any.
     pub fn throughput_per_s(&self) -> Option<f64> {
         let count = self.batches.len();

@@ -55,6 +55,13 @@ mod tests {
                 "p95(time_to_first_token) < 500 ms"
             );
         }
+        for text in [
+            "p95(itl)<20ms",
+            "request_error_rate<1",
+            "request_error_rate:avg:lt:5",
+        ] {
+            assert!(gate(text).is_ok(), "{text}");
+        }
         assert!(gate("p95(ttft)<+5%").unwrap_err().contains("another run"));
         assert!(
             gate("ttft:p95:lt")
