@@ -6,6 +6,7 @@ use crate::config::{Config, Convergence, ConvergenceMode, Layout, Order, Sweep, 
 use crate::profile::Recorded;
 use crate::stats::convergence::Criterion;
 use crate::stats::many::RunRecord;
+use crate::stats::plateau::Rung;
 use crate::stats::summary::GpuSummary;
 use crate::stats::{Figures, MetricFigures};
 use sha2::{Digest, Sha256};
@@ -159,6 +160,7 @@ pub fn record(
             .collect(),
         failed_share: failed,
         fault: fault(recorded),
+        rung: load.slots().and_then(|slots| Rung::of(summary, slots)),
         figures: recorded.figures.clone(),
         gpus: summary
             .gpus

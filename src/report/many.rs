@@ -6,6 +6,7 @@ use crate::stats::confidence::Confidence;
 use crate::stats::gate::with_unit;
 use crate::stats::knee::{GROWTH_MIN, Knee};
 use crate::stats::many::{Point, RunRecord, Runs, first_latency};
+use crate::stats::plateau::Plateau;
 
 /// Fewer repeats than this are not to be quoted.
 pub const TRIALS_MIN: usize = 3;
@@ -60,6 +61,11 @@ pub fn text(runs: &Runs) -> String {
         out.push_str(&table(runs, &points));
         if !runs.is_search {
             out.push_str(&limits(runs));
+            out.push_str(
+                &runs
+                    .capacity()
+                    .map_or(String::new(), |found| capacity(&found)),
+            );
         }
     }
     if runs.trials > 1 {
@@ -282,6 +288,33 @@ fn knee_lines(runs: &Runs, knee: &Knee, load: &str, slos: &str) -> Vec<String> {
         .into_iter()
         .flatten()
         .collect()
+}
+
+/// What the server can do at most, in a sentence.
+fn capacity(found: &Plateau) -> String {
+    let error = found.std_error_per_s;
+    let error = error.map_or(String::new(), |error| format!(" ± {}", grouped(error)));
+    let unused = found
+        .rungs
+        .iter()
+        .filter(|rung| !rung.is_consistent())
+        .count();
+    let unused = match unused {
+        0 => String::new(),
+        count => format!("; {count} points contradict Little's law and are not used"),
+    };
+    let line = match (found.estimated_capacity, found.knee) {
+        (Some(most), Some(knee)) => format!(
+            "estimated capacity: {}{error} requests/s, of which concurrency {knee} has 95 %{unused}",
+            grouped(most)
+        ),
+        (Some(most), None) => format!(
+            "estimated capacity: at least {}{error} requests/s{unused}",
+            grouped(most)
+        ),
+        (None, _) => format!("estimated capacity: not known{unused}"),
+    };
+    format!("  {line}\n")
 }
 
 /// Mean and interval of each point's repeats.

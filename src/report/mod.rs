@@ -16,7 +16,6 @@ pub mod json;
 pub mod jsonl;
 pub mod many;
 mod phases;
-pub mod plateau;
 pub mod search;
 pub mod self_bench;
 mod split;

@@ -6,6 +6,7 @@ use super::csv::line;
 use crate::stats::Figures;
 use crate::stats::knee::Knee;
 use crate::stats::many::{Point, Runs, first_latency};
+use crate::stats::plateau::{Plateau, Rung};
 use serde_json::{Map, Value, json};
 
 /// Statistics that the table has of each metric.
@@ -136,6 +137,30 @@ fn client(runs: &Runs, points: &[Point<'_>]) -> Value {
         "slos": runs.slos.iter().map(ToString::to_string).collect::<Vec<String>>(),
         "points": points.iter().map(point).collect::<Vec<Value>>(),
         "knees": runs.knees().iter().map(knee).collect::<Vec<Value>>(),
+        "capacity": runs.capacity().map(|found| capacity(&found)),
+    })
+}
+
+/// What the server can do at most, by which closed loops.
+fn capacity(found: &Plateau) -> Value {
+    let rung = |rung: &Rung| {
+        json!({
+            "concurrency": rung.concurrency,
+            "requests": rung.requests,
+            "throughput_per_s": rung.throughput_per_s(),
+            "std_error_per_s": rung.std_error_per_s(),
+            "latency_s": rung.latency_s,
+            "little_ratio": rung.little_ratio(),
+            "is_consistent": rung.is_consistent(),
+        })
+    };
+    json!({
+        "estimated_capacity": found.estimated_capacity,
+        "unit": "requests/sec",
+        "std_error": found.std_error_per_s,
+        "is_saturated": found.is_saturated,
+        "knee_concurrency": found.knee,
+        "rungs": found.rungs.iter().map(rung).collect::<Vec<Value>>(),
     })
 }
 

@@ -3,6 +3,7 @@
 use super::figures::{Figures, MetricFigures};
 use super::gate::Gate;
 use super::knee::{Knee, LoadPoint};
+use super::plateau::{Plateau, Rung};
 use serde::{Deserialize, Serialize};
 
 /// What is kept of one run: all that the summary of many needs, now and after a crash.
@@ -32,6 +33,8 @@ pub struct RunRecord {
     pub failed_share: f64,
     /// Why it did not end as planned, such as all of its requests having failed.
     pub fault: Option<String>,
+    /// What it tells of the server's capacity; of a closed loop.
+    pub rung: Option<Rung>,
     /// All statistics.
     pub figures: Figures,
     /// Of each GPU, with its index.
@@ -152,6 +155,16 @@ impl Runs {
         }
         let knee = |(common, points): (Values, Vec<LoadPoint>)| (common, Knee::of(&points));
         series.into_iter().map(knee).collect()
+    }
+
+    /// The capacity of the server by a sweep of nothing but concurrency, of two points or more.
+    pub fn capacity(&self) -> Option<Plateau> {
+        let is_ladder = matches!(&self.axes[..], [only] if only.key == "concurrency");
+        let points = self.by_point();
+        let rung = |point: &Point<'_>| point.good.first()?.rung.clone();
+        let mut rungs: Vec<Rung> = points.iter().filter_map(rung).collect();
+        rungs.sort_by_key(|rung| rung.concurrency);
+        (is_ladder && rungs.len() > 1).then(|| Plateau::of(rungs))
     }
 
     fn load_point(&self, load: f64, figures: &Figures) -> LoadPoint {

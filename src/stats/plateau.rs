@@ -6,6 +6,7 @@
 use super::confidence::t_quantile;
 use super::distribution::float_len;
 use super::summary::{Figure, Summary};
+use serde::{Deserialize, Serialize};
 
 /// By how much requests in flight may differ from throughput times latency (Little's law).
 pub const LITTLE_TOLERANCE: f64 = 0.1;
@@ -19,7 +20,7 @@ const KNEE_RATIO: f64 = 0.95;
 const CONFIDENCE: f64 = 0.95;
 
 /// One closed loop.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Rung {
     /// Requests in flight.
     pub concurrency: u32,

@@ -3,7 +3,6 @@
 //! Pure: no clock and no server. Whoever asks for a search gives a [`Prober`], which makes one run;
 //! a simulated one proves the planners. Start at [`search`].
 
-pub mod capacity;
 mod gates;
 mod interval;
 mod monotonic;
