@@ -79,6 +79,7 @@ pub struct Bench {
     launch: Launch,
     signals: Signals,
     ready: Ready,
+    has_run: bool,
     /// With the CPUs that they are pinned to.
     crew: (Vec<usize>, Vec<Worker>),
 }
@@ -90,6 +91,7 @@ impl Bench {
             launch,
             signals,
             ready: Ready::default(),
+            has_run: false,
             crew: (Vec::new(), Vec::new()),
         }
     }
@@ -132,9 +134,11 @@ impl Bench {
         config: Config,
         finish: impl FnOnce(&outcome::Run<'_>, Measured) -> T,
     ) -> Result<Option<T>, Early> {
-        let (launch, signals) = (self.launch.clone(), self.signals.clone());
-        // Of the runs that follow none has the launch behind it.
-        self.launch.at = now();
+        let (mut launch, signals) = (self.launch.clone(), self.signals.clone());
+        // Only the first run has the launch behind it.
+        if std::mem::replace(&mut self.has_run, true) {
+            launch.at = now();
+        }
         let steps = Steps::new(config.verbose, launch.at);
         let prepared = prepare::prepare(config, &launch, &signals, &steps, &mut self.ready)?;
         let Some(prepared) = prepared else {
