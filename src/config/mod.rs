@@ -7,6 +7,7 @@ mod connections;
 mod draft;
 mod file;
 mod fingerprint;
+mod grids;
 mod load;
 mod recipe;
 mod repeats;

@@ -200,8 +200,9 @@ mod tests {
             let xs: Vec<f64> = (0..ys.len()).map(|x| (float_len(x) + 1.0).powi(2)).collect();
             let curve = Curve::fit(&xs, &ys).unwrap();
             let last = xs[xs.len() - 1];
-            let values: Vec<f64> =
-                (0..=200).map(|step| curve.at(1.0 + f64::from(step) / 200.0 * (last - 1.0))).collect();
+            let share = |step: i32| f64::from(step) / 200.0;
+            let at = |step| curve.at(1.0 + share(step) * (last - 1.0));
+            let values: Vec<f64> = (0..=200).map(at).collect();
             prop_assert!(values.windows(2).all(|pair| pair[0] <= pair[1] + 1e-9));
         }
     }

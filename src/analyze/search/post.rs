@@ -218,7 +218,10 @@ fn pareto(points: &[Point]) -> Value {
         all.iter().any(|(_, other)| beats(*other))
     };
     let front = all.iter().filter(|(_, own)| !is_beaten(*own));
-    let shown = |(point, own): &(&Point, (f64, f64))| json!({"parameters": settings(point), "values": [own.0, own.1]});
+    let shown = |(point, own): &(&Point, (f64, f64))| {
+        let (parameters, values) = (settings(point), [own.0, own.1]);
+        json!({"parameters": parameters, "values": values})
+    };
     json!({
         "post_process": "pareto",
         "objectives": [

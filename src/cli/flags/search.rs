@@ -15,8 +15,8 @@ pub(super) const FLAGS: &[Flag] = &[
         "A condition, as in `p95(ttft)<500ms` or time_to_first_token:p95:lt:500; several must all \
         hold"),
     flag(SEARCH, None, &["search-sla-tier"], Many("NAME:LIST"),
-        "Conditions under a name, with commas between; each name has a boundary of its own, and all \
-        share the runs"),
+        "Conditions under a name, with commas between; each name has a boundary of its own, and \
+        all share the runs"),
     flag(SEARCH, None, &["ttft-sla-ms"], Number("MS"), "p95 of time_to_first_token is below this"),
     flag(SEARCH, None, &["itl-sla-ms"], Number("MS"), "p95 of inter_token_latency is below this"),
     flag(SEARCH, None, &["tpot-sla-ms"], Number("MS"), "The same"),
