@@ -7,12 +7,13 @@ use std::time::SystemTime;
 /// Bytes of a summary that is read for its start time: ours have some ten thousand.
 const SUMMARY_BYTES_MAX: u64 = 16 * 1024 * 1024;
 /// Endings that only our files have, whatever their prefix.
-const ENDINGS: [&str; 5] = [
+const ENDINGS: [&str; 6] = [
     "_console.txt",
     ".hlog",
     "_genai_perf.json",
     "_genai_perf.csv",
     "_raw.jsonl",
+    super::SHARD_ENDING,
 ];
 
 /// True for a file that a run has written, whole or not, or that this run (`own`) would write over.
@@ -161,6 +162,8 @@ mod tests {
             "profile_export.jsonl",
             "bar_console.txt",
             "bar.hlog",
+            "bar_records.bin",
+            "profile_export_records.bin",
             "foo.json",
             "inputs.json",
             "x.jsonl.tmp.12",

@@ -1,19 +1,25 @@
 //! Run folders: opened before anything is sent, files whole by rename, never over an earlier run.
 //! And what self-benchmarks have found, kept from run to run.
 //!
-//! Start at [`RunDir`]. It knows nothing of what the files say.
+//! Start at [`RunDir`] for writing and at [`RunFolder`] for reading. Writing knows nothing of what
+//! the files say.
 
 mod aside;
 mod calibration;
 mod checkpoint;
 mod file;
+mod lines;
 mod name;
+mod runs;
+mod workload;
 
 pub use aside::put_aside;
 pub use calibration::{Calibration, machine};
 pub use checkpoint::{CHECKPOINT, Checkpoint};
 pub use file::OutFile;
 pub use name::run_name;
+pub use runs::{Maker, RunColumns, RunError, RunFolder, SHARD, SHARD_ENDING};
+pub use workload::{Difference, Workload};
 
 use std::path::{Path, PathBuf};
 

@@ -1,14 +1,17 @@
 //! The files of records: opened before the run, fed by the record thread.
 
-use crate::archive::{OutFile, Room, RunDir};
+use crate::archive::{ArchiveError, OutFile, Room, RunDir, SHARD, SHARD_ENDING};
 use crate::config::{Config, ExportLevel};
 use crate::report::RunInfo;
 use crate::report::jsonl::{self, MetricOf, MetricValue};
-use crate::stats::{Accumulator, Record, Value};
+use crate::stats::columns::line_up;
+use crate::stats::wire::Writer;
+use crate::stats::{Accumulator, Columns, Metric, Phase, Record, Row, Value};
 
 /// The files that grow with the run.
 pub struct RecordFiles {
     records: Option<OutFile>,
+    shard: Option<Shard>,
     raw: Option<OutFile>,
     /// For the summaries, until they are written.
     room: Option<Room>,
@@ -17,8 +20,16 @@ pub struct RecordFiles {
     line: Vec<u8>,
 }
 
+/// The measured requests as columns, for sweeps and comparisons: they read it in an instant.
+struct Shard {
+    file: OutFile,
+    writer: Writer,
+    values: Vec<f64>,
+    bytes: Vec<u8>,
+}
+
 /// Files of a run: AIPerf's names, and their endings after a prefix.
-const NAMES: [(&str, &str); 8] = [
+const NAMES: [(&str, &str); 9] = [
     ("profile_export_aiperf.json", ".json"),
     ("profile_export_aiperf.csv", ".csv"),
     ("profile_export_console.txt", "_console.txt"),
@@ -27,6 +38,7 @@ const NAMES: [(&str, &str); 8] = [
     ("profile_export_genai_perf.csv", "_genai_perf.csv"),
     ("profile_export.jsonl", ".jsonl"),
     ("profile_export_raw.jsonl", "_raw.jsonl"),
+    (SHARD, SHARD_ENDING),
 ];
 
 /// The names of all files that a run may write.
@@ -63,6 +75,7 @@ impl RecordFiles {
         };
         Ok(RecordFiles {
             records: open(ExportLevel::Records, "profile_export.jsonl", ".jsonl")?,
+            shard: open(ExportLevel::Records, SHARD, SHARD_ENDING)?.map(Shard::new),
             raw: open(ExportLevel::Raw, "profile_export_raw.jsonl", "_raw.jsonl")?,
             room: dir.map(RunDir::reserve),
             faults: Vec::new(),
@@ -71,22 +84,40 @@ impl RecordFiles {
         })
     }
 
-    /// Writes one request. A file that takes no more ends there; the other goes on.
+    /// Writes one request. A file that takes no more ends there; the others go on.
     pub fn write(&mut self, record: &Record, metrics: &Accumulator) {
-        if let Some(file) = self.records.take() {
-            let metrics: Vec<MetricOf<'_>> = metrics
-                .per_record(record)
-                .into_iter()
-                .map(|(metric, value)| (metric.tag, metric.unit, value_of(value)))
-                .collect();
-            self.line.clear();
-            jsonl::record_line(record, &metrics, &self.run, &mut self.line);
-            self.records = append(file, &self.line, &mut self.faults);
+        if self.records.is_some() || self.shard.is_some() {
+            let values = metrics.per_record(record);
+            self.write_shard(record, &values);
+            if let Some(file) = self.records.take() {
+                let each = |(metric, value): (&'static Metric, Value)| -> MetricOf<'_> {
+                    (metric.tag, metric.unit, value_of(value))
+                };
+                let metrics: Vec<MetricOf<'_>> = values.into_iter().map(each).collect();
+                self.line.clear();
+                jsonl::record_line(record, &metrics, &self.run, &mut self.line);
+                self.records = append(file, &self.line, &mut self.faults);
+            }
         }
         if let Some(file) = self.raw.take() {
             self.line.clear();
             jsonl::raw_line(record, &self.run, &mut self.line);
             self.raw = append(file, &self.line, &mut self.faults);
+        }
+    }
+
+    /// What a full disk leaves of a shard is of no use beside the lines: it is lost, and told.
+    fn write_shard(&mut self, record: &Record, values: &[(&'static Metric, Value)]) {
+        let Some(shard) = self
+            .shard
+            .as_mut()
+            .filter(|_| record.phase == Phase::Profiling)
+        else {
+            return;
+        };
+        if let Err(error) = shard.push(Row::of(record, self.run.anchor), values) {
+            self.faults.push(error.to_string());
+            self.shard = None;
         }
     }
 
@@ -102,7 +133,36 @@ impl RecordFiles {
             self.faults
                 .extend(result.err().map(|error| error.to_string()));
         }
+        let shard = self.shard.map_or(Ok(()), Shard::finish);
         self.faults
+            .extend(shard.err().map(|error| error.to_string()));
+        self.faults
+    }
+}
+
+impl Shard {
+    fn new(file: OutFile) -> Shard {
+        let mut bytes = Vec::new();
+        Shard {
+            file,
+            writer: Writer::new(Columns::of_requests(), &mut bytes),
+            values: Vec::new(),
+            bytes,
+        }
+    }
+
+    fn push(&mut self, row: Row, values: &[(&'static Metric, Value)]) -> Result<(), ArchiveError> {
+        line_up(values, &mut self.values);
+        self.writer.push(row, &self.values, &mut self.bytes);
+        let written = self.file.write(&self.bytes);
+        self.bytes.clear();
+        written
+    }
+
+    fn finish(mut self) -> Result<(), ArchiveError> {
+        self.writer.finish(&mut self.bytes);
+        self.file.write(&self.bytes)?;
+        self.file.finish()
     }
 }
 

@@ -9,6 +9,7 @@ use super::record::{Phase, Record};
 use super::summary::{ErrorGroup, Figure, MetricResult, PhaseResult};
 use super::sweep::{Span, Steps, sweep};
 use super::totals::{Attainment, SteadyState, Totals};
+use super::whole::Whole;
 use crate::base::limits::EXACT_REQUESTS_MAX;
 use crate::base::{Anchor, Ns};
 use rustc_hash::FxHashMap;
@@ -203,6 +204,9 @@ impl Part {
     }
 
     fn sum(&mut self, tag: &str) -> Option<f64> {
+        if tag == "error_isl" {
+            return self.error_isl.distribution().map(|d| d.sum);
+        }
         let index = METRICS.iter().position(|m| m.tag == tag)?;
         self.columns[index].distribution().map(|d| d.sum)
     }
@@ -214,46 +218,15 @@ impl Part {
 
     /// The number of a metric of the whole run.
     fn run_value(&mut self, tag: &str) -> Option<f64> {
-        let (ok, failed) = (float(self.valid), float(self.failed));
-        let all = ok + failed;
-        let duration = self.duration_s();
-        let per_s = |value: Option<f64>| Some(value? / duration?);
-        match tag {
-            "request_throughput" => per_s((ok > 0.0).then_some(ok)),
-            "request_count" => Some(ok),
-            "benchmark_duration" => duration,
-            "output_token_throughput" => per_s(self.sum("output_sequence_length")),
-            "input_token_throughput" => per_s(self.sum("input_sequence_length")),
-            "total_token_throughput" => {
-                let input = self.sum("input_sequence_length")?;
-                per_s(Some(input + self.sum("output_sequence_length")?))
-            }
-            "goodput" => per_s(Some(float(self.good))),
-            "good_request_count" => Some(float(self.good)),
-            "good_request_fraction" => (all > 0.0).then(|| float(self.good) / all),
-            "error_request_count" => Some(failed),
-            "completed_request_count" => Some(all),
-            "request_error_rate" => (all > 0.0).then(|| 100.0 * failed / all),
-            "osl_mismatch_count" => self.mismatches.map(float),
-            "usage_discrepancy_count" => self.discrepancies.map(float),
-            "total_isl" => self.sum("input_sequence_length"),
-            "total_osl" => self.sum("output_sequence_length"),
-            "total_output_tokens" => self.sum("output_token_count"),
-            "total_reasoning_tokens" => self.sum("reasoning_token_count"),
-            "overall_thinking_efficiency" => {
-                let output = self.sum("output_token_count")?;
-                Some(self.sum("reasoning_token_count")? / output)
-            }
-            "total_error_isl" => self.error_isl.distribution().map(|d| d.sum),
-            "overall_usage_prompt_cache_read_pct" => {
-                let prompt = self.sum("usage_prompt_tokens").filter(|sum| *sum > 0.0)?;
-                Some(100.0 * self.sum("usage_prompt_cache_read_tokens")? / prompt)
-            }
-            _ => self.sum(
-                tag.strip_prefix("total_")
-                    .filter(|t| t.starts_with("usage_"))?,
-            ),
-        }
+        let whole = Whole {
+            valid: self.valid,
+            failed: self.failed,
+            duration_s: self.duration_s(),
+            good: self.good,
+            mismatches: self.mismatches,
+            discrepancies: self.discrepancies,
+        };
+        whole.value(tag, |tag| self.sum(tag))
     }
 
     fn figures(&mut self, options: &AccumulateOptions) -> Vec<MetricResult> {

@@ -31,15 +31,8 @@ pub struct Figures(pub Vec<MetricFigures>);
 impl Figures {
     /// Of metrics, in their order. What is not finite is left out.
     pub fn of(metrics: &[MetricResult]) -> Figures {
-        let figures = |metric: &MetricResult| MetricFigures {
-            tag: metric.tag.into(),
-            unit: metric.unit.into(),
-            stats: named(&metric.figure)
-                .into_iter()
-                .filter(|(_, value)| value.is_finite())
-                .map(|(name, value)| (name.into(), value))
-                .collect(),
-        };
+        let figures =
+            |metric: &MetricResult| MetricFigures::of(metric.tag, metric.unit, &metric.figure);
         Figures(metrics.iter().map(figures).collect())
     }
 
@@ -55,6 +48,16 @@ impl Figures {
 }
 
 impl MetricFigures {
+    /// Of one figure.
+    pub fn of(tag: &str, unit: &str, figure: &Figure) -> MetricFigures {
+        let stats = named(figure).into_iter().filter(|(_, value)| value.is_finite());
+        MetricFigures {
+            tag: tag.into(),
+            unit: unit.into(),
+            stats: stats.map(|(name, value)| (name.into(), value)).collect(),
+        }
+    }
+
     /// One statistic.
     pub fn get(&self, stat: &str) -> Option<f64> {
         let found = self.stats.iter().find(|(name, _)| name == stat);

@@ -149,6 +149,12 @@ impl Verdict {
             Verdict::Invalid => "INVALID",
         }
     }
+
+    /// The one with this name.
+    pub fn of_name(name: &str) -> Option<Verdict> {
+        let all = [Verdict::Valid, Verdict::Degraded, Verdict::Invalid];
+        all.into_iter().find(|verdict| verdict.name() == name)
+    }
 }
 
 /// Spread of a client quantity, in ns.

@@ -1,0 +1,156 @@
+//! The requests of a run from its lines, `profile_export.jsonl`, ours and AIPerf's.
+
+use super::runs::RunError;
+use crate::stats::wire::METRICS_MAX;
+use crate::stats::{Columns, Row};
+use serde::Deserialize;
+use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
+use serde_json::value::RawValue;
+use std::collections::HashMap;
+use std::fmt;
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read};
+use std::path::Path;
+
+/// Bytes of a line: 100,000 gaps between chunks have 2 MB.
+const LINE_BYTES_MAX: u64 = 64 * 1024 * 1024;
+/// Values that are held: 4 GiB.
+const VALUES_MAX: usize = 1 << 29;
+
+#[derive(Deserialize)]
+struct Line<'a> {
+    metadata: Metadata,
+    #[serde(borrow, default)]
+    metrics: Members<'a>,
+    #[serde(default)]
+    error: Option<IgnoredAny>,
+}
+
+#[derive(Deserialize)]
+struct Metadata {
+    #[serde(default)]
+    session_num: u64,
+    request_start_ns: u64,
+    request_end_ns: u64,
+    #[serde(default)]
+    benchmark_phase: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Metric<'a> {
+    #[serde(borrow)]
+    value: &'a RawValue,
+    #[serde(default)]
+    unit: std::borrow::Cow<'a, str>,
+}
+
+/// The metrics of a line in their order.
+#[derive(Default)]
+struct Members<'a>(Vec<(String, Metric<'a>)>);
+
+impl<'de: 'a, 'a> Deserialize<'de> for Members<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct All;
+        impl<'de> Visitor<'de> for All {
+            type Value = Members<'de>;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("metrics")
+            }
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Members<'de>, A::Error> {
+                let mut all = Vec::new();
+                while let Some(member) = map.next_entry()? {
+                    all.push(member);
+                }
+                Ok(Members(all))
+            }
+        }
+        deserializer.deserialize_map(All)
+    }
+}
+
+/// Columns as lines fill them.
+#[derive(Default)]
+struct Gather {
+    columns: Columns,
+    places: HashMap<String, usize>,
+    values: Vec<f64>,
+}
+
+impl Gather {
+    /// Adds a line's request, unless it warmed up.
+    fn push(&mut self, line: &Line<'_>) {
+        if line.metadata.benchmark_phase.as_deref() == Some("warmup") {
+            return;
+        }
+        self.values.fill(f64::NAN);
+        for (tag, metric) in &line.metrics.0 {
+            // Lists have no column.
+            let number = metric.value.get().parse::<f64>();
+            let Some(number) = number.ok().filter(|number| number.is_finite()) else {
+                continue;
+            };
+            let place = match self.places.get(tag) {
+                Some(place) => *place,
+                None if self.places.len() == METRICS_MAX => continue,
+                None => {
+                    let place = self.columns.add_metric(tag, &metric.unit);
+                    self.places.insert(tag.clone(), place);
+                    self.values.push(f64::NAN);
+                    place
+                }
+            };
+            self.values[place] = number;
+        }
+        let row = Row {
+            index: line.metadata.session_num,
+            start_ns: line.metadata.request_start_ns,
+            end_ns: line.metadata.request_end_ns,
+            is_valid: line.error.is_none(),
+        };
+        self.columns.push(row, &self.values);
+    }
+
+    fn is_full(&self) -> bool {
+        self.columns.len() * (self.places.len() + 4) > VALUES_MAX
+    }
+}
+
+/// All measured requests, numbered by their sessions, and what is to be said of the file. Errors: a
+/// line that is none of a request; the last one may be cut off.
+pub(super) fn read(path: &Path) -> Result<(Columns, Option<String>), RunError> {
+    let file = File::open(path).map_err(|error| RunError::io(path, error))?;
+    read_lines(BufReader::with_capacity(1 << 20, file), path)
+}
+
+fn read_lines(mut file: impl BufRead, path: &Path) -> Result<(Columns, Option<String>), RunError> {
+    let (mut gather, mut line, mut number) = (Gather::default(), Vec::new(), 0u64);
+    loop {
+        line.clear();
+        number += 1;
+        let read = (&mut file)
+            .take(LINE_BYTES_MAX)
+            .read_until(b'\n', &mut line);
+        if read.map_err(|error| RunError::io(path, error))? == 0 {
+            return Ok((gather.columns, None));
+        }
+        let is_cut = line.last() != Some(&b'\n');
+        if line.iter().all(u8::is_ascii_whitespace) {
+            continue;
+        }
+        match serde_json::from_slice::<Line<'_>>(&line) {
+            Ok(line) => gather.push(&line),
+            Err(_) if is_cut && (line.len() as u64) < LINE_BYTES_MAX => {
+                let note = format!("line {number} is cut off: the requests before it are here");
+                return Ok((gather.columns, Some(note)));
+            }
+            Err(error) => {
+                let what = format!("line {number} is no request: {error}");
+                return Err(RunError::content(path, what));
+            }
+        }
+        if gather.is_full() {
+            let what = format!("more than {VALUES_MAX} values");
+            return Err(RunError::content(path, what));
+        }
+    }
+}
