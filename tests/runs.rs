@@ -111,3 +111,79 @@ fn a_prefix_names_the_shard_too_and_a_summary_alone_has_none() {
             .is_none()
     );
 }
+
+/// A short run with these flags: its exit code, screen, messages and assertions.
+fn asserted(url: &str, flags: &[&str]) -> (Option<i32>, String, String, serde_json::Value) {
+    let dir = tempfile::tempdir().unwrap();
+    let all = [&["--request-count=6", "--osl=3"], flags].concat();
+    let output = ran::command(url, dir.path(), &all).output().unwrap();
+    let (screen, told) = (ran::text(&output.stdout), ran::text(&output.stderr));
+    let path = dir.path().join("profile_export_aiperf.json");
+    let json = std::fs::read_to_string(path).unwrap_or("{}".into());
+    let mut json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    if !json["client"].is_null() {
+        let schema = include_str!("../schema/profile_export_aiperf.schema.json");
+        let schema = jsonschema::validator_for(&serde_json::from_str(schema).unwrap()).unwrap();
+        let faults: Vec<String> = schema.iter_errors(&json).map(|e| e.to_string()).collect();
+        assert!(faults.is_empty(), "{faults:?}");
+    }
+    (
+        output.status.code(),
+        screen,
+        told,
+        json["client"]["assertions"].take(),
+    )
+}
+
+#[test]
+fn assertions_that_hold_end_a_run_well_and_others_by_4() {
+    let mock = Mock::start(&["--ttft-ms", "3", "--itl-ms", "1"]);
+    let good = [
+        "--assert",
+        "p99(ttft)<60s",
+        "--assert",
+        "request_latency_from_due>0",
+    ];
+    let (code, screen, told, found) = asserted(&mock.url, &good);
+    assert_eq!(code, Some(0), "{told}");
+    assert!(!screen.contains("assertion"), "{screen}");
+    assert_eq!(found[0]["text"], "p99(ttft)<60s");
+    assert_eq!(
+        (&found[0]["holds"], &found[1]["holds"]),
+        (&true.into(), &true.into())
+    );
+    assert!(found[1]["value"].as_f64().unwrap() > 0.0);
+
+    let bad = ["--assert", "rps>=1", "ttft < 1us", "goodput>1", "errors<=0"];
+    let (code, screen, told, found) = asserted(&mock.url, &bad);
+    assert_eq!(code, Some(4), "{told}");
+    for text in [&screen, &told] {
+        assert!(
+            text.contains("assertion failed: avg(time_to_first_token) is "),
+            "{text}"
+        );
+        assert!(text.contains(", not < 0.001 ms"), "{text}");
+        assert!(
+            text.contains("the run has no goodput; it is not > 1 requests/sec"),
+            "{text}"
+        );
+        assert_eq!(text.matches("assertion failed").count(), 2, "{text}");
+    }
+    let holds: Vec<bool> = (0..4).map(|at| found[at]["holds"] == true).collect();
+    assert_eq!(holds, [true, false, false, true]);
+    assert!(found[2]["value"].is_null());
+}
+
+#[test]
+fn an_assertion_that_cannot_be_judged_is_refused_before_the_run() {
+    // Nobody listens there: nothing is sent.
+    for (text, part) in [
+        ("p99(time_to_frist_token)<5", "time_to_first_token"),
+        ("p99(ttft)>+5%", "another run"),
+        ("ttft", "p99(time_to_first_token)<500ms"),
+    ] {
+        let (code, _, told, _) = asserted("127.0.0.1:9", &["--assert", text]);
+        assert_eq!(code, Some(2), "{told}");
+        assert!(told.contains("--assert: ") && told.contains(part), "{told}");
+    }
+}

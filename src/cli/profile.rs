@@ -105,16 +105,15 @@ fn asked(matches: &ArgMatches, args: &[OsString], layout: Layout) -> Result<Aske
         command_line: &command_line(args),
     };
     let asked = typed.check()?;
-    let goodput = |config: &Config| config.goodput.clone();
-    let slos = match &asked {
-        Asked::One(checked) => goodput(&checked.config),
-        Asked::Many(sweep) => {
-            let each = sweep.variations.iter();
-            each.flat_map(|variation| goodput(&variation.config))
-                .collect()
-        }
+    let configs: Vec<&Config> = match &asked {
+        Asked::One(checked) => vec![&checked.config],
+        Asked::Many(sweep) => sweep.variations.iter().map(|point| &point.config).collect(),
     };
-    match slos.iter().find(|slo| metric::find(&slo.tag).is_none()) {
+    for config in &configs {
+        profile::check_asserts(config)?;
+    }
+    let mut slos = configs.iter().flat_map(|config| &config.goodput);
+    match slos.find(|slo| metric::find(&slo.tag).is_none()) {
         Some(slo) => Err(format!("--goodput: `{}` is no metric's tag", slo.tag)),
         None => Ok(asked),
     }

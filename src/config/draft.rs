@@ -138,6 +138,7 @@ pub struct Draft {
     pub proxy: Option<String>,
     pub no_proxy: Option<Many>,
     pub goodput: Option<Many>,
+    pub assert: Option<Many>,
     pub artifact_dir: Option<String>,
     pub profile_export_prefix: Option<String>,
     pub export_level: Option<String>,

@@ -260,6 +260,8 @@ pub struct Config {
     pub connections: Connections,
     /// Service levels of `--goodput`.
     pub goodput: Vec<Slo>,
+    /// Conditions of `--assert` on the run's figures, as written: `stats::Gate` reads them.
+    pub asserts: Vec<String>,
     /// `--artifact-dir`, used as it is; absent means `artifacts/<name>`.
     pub artifact_dir: Option<PathBuf>,
     /// Of a point of a sweep: the folder that its own lies in, and how the name of that ends.
@@ -388,6 +390,7 @@ impl Default for Config {
             failed_share_max: None,
             connections: Connections::default(),
             goodput: Vec::new(),
+            asserts: Vec::new(),
             artifact_dir: None,
             place: None,
             trial: 0,

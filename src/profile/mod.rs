@@ -2,6 +2,7 @@
 //!
 //! Knows nothing of flags. Start at [`run`]; runs of many go by a [`Bench`].
 
+mod asserts;
 mod demo;
 mod early;
 mod ends;
@@ -29,6 +30,7 @@ mod store;
 mod verdict;
 mod watch;
 
+pub use asserts::check as check_asserts;
 pub use demo::Demo;
 pub use early::Early;
 pub use outcome::{Recorded, secrets};

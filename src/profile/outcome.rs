@@ -1,5 +1,6 @@
 //! After the run: sum up, judge, write, print, and say how it ended.
 
+use super::asserts;
 use super::ends;
 use super::exports;
 use super::files::RecordFiles;
@@ -130,9 +131,8 @@ pub fn conclude(run: &Run<'_>, measured: Measured) -> Exit {
     let exit = exit(run, &result);
     let lost = write(run, &mut result);
     let printed = print(run, &result);
-    if let Some(text) = &result.cut_short {
-        tell(text);
-    }
+    result.cut_short.iter().for_each(|text| tell(text));
+    asserts::failures(&result.summary).for_each(|text| tell(&text));
     tell_faults(run, exit, lost, printed.err())
 }
 
@@ -141,6 +141,7 @@ pub fn record(run: &Run<'_>, measured: Measured) -> Recorded {
     let mut result = sum_up(run, measured);
     if run.dir.is_some() {
         warn(&result.summary.client);
+        asserts::failures(&result.summary).for_each(|text| tell(&text));
     }
     let exit = exit(run, &result);
     let lost = write(run, &mut result);
@@ -237,6 +238,7 @@ pub fn sum_up(run: &Run<'_>, measured: Measured) -> RunResult {
         attainment: totals.attainment,
         good_token_throughput: totals.good_token_throughput,
     };
+    client.assertions = asserts::judge(run.config, &[&totals.metrics, &extras.metrics]);
     let complete = run.pace.is_complete();
     let summary = Summary {
         metrics: totals.metrics,
@@ -275,7 +277,9 @@ fn write(run: &Run<'_>, result: &mut RunResult) -> Vec<String> {
 fn screen(run: &Run<'_>, result: &RunResult, width: usize) -> String {
     let extra = &result.extras.metrics;
     let mut text = report::console::report(&result.summary, extra, width);
-    if let Some(said) = &result.cut_short {
+    let failed = asserts::failures(&result.summary);
+    let said: Vec<String> = result.cut_short.iter().cloned().chain(failed).collect();
+    for said in said.iter().rev() {
         let place = text.find('\n').map_or(text.len(), |end| end + 1);
         text.insert_str(place, &format!("  {said}\n"));
     }
@@ -487,7 +491,8 @@ fn exit(run: &Run<'_>, result: &RunResult) -> Exit {
     } else if run.pace.failed_count() >= measured {
         exit = exit.worse(Exit::Unreachable);
     }
-    if client.stability.as_ref().is_some_and(Stability::is_used_up) {
+    let is_missed = client.assertions.iter().any(|assertion| !assertion.holds);
+    if is_missed || client.stability.as_ref().is_some_and(Stability::is_used_up) {
         exit = exit.worse(Exit::Threshold);
     }
     if client.verdict == Verdict::Invalid && !run.config.allow_invalid {

@@ -5,6 +5,7 @@ use super::{RunInfo, course, input_config, support};
 use crate::base::Ns;
 use crate::config::Config;
 use crate::stats::figures::named;
+use crate::stats::gate::Assertion;
 use crate::stats::summary::{
     ClientReport, CoreReport, GpuSummary, MetricResult, PhaseResult, Reason, Spread,
 };
@@ -279,12 +280,22 @@ fn client(report: &ClientReport) -> Value {
     put("startup_ns", report.startup_ns.into());
     put("environment", environment(&report.environment));
     put("cores", report.cores.iter().map(core).collect());
+    if !report.assertions.is_empty() {
+        put(
+            "assertions",
+            report.assertions.iter().map(assertion).collect(),
+        );
+    }
     put("notes", json!(report.notes));
     if !report.phases.is_empty() {
         put("phases", report.phases.iter().map(phase).collect());
     }
     course::add(report, &mut out);
     Value::Object(out)
+}
+
+fn assertion(found: &Assertion) -> Value {
+    json!({"text": found.text, "value": found.value, "holds": found.holds})
 }
 
 fn phase(phase: &PhaseResult) -> Value {

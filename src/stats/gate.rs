@@ -63,6 +63,17 @@ pub enum Limit {
     Relative(f64),
 }
 
+/// A condition, judged.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Assertion {
+    /// As it was written.
+    pub text: String,
+    /// What the run has, in display units; absent where it has none.
+    pub value: Option<f64>,
+    /// Does it hold?
+    pub holds: bool,
+}
+
 /// A condition on one statistic of one metric.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Gate {
@@ -195,6 +206,16 @@ impl Gate {
                 Op::Above => value > limit,
                 Op::AtLeast => value >= limit,
             }
+    }
+
+    /// The condition on a run's figures; one that the run does not have does not hold.
+    pub fn judge(&self, figures: &Figures) -> Assertion {
+        let value = self.value(figures);
+        Assertion {
+            text: self.text.clone(),
+            value,
+            holds: value.is_some_and(|value| self.holds(value)),
+        }
     }
 
     /// How far a value is beyond the limit, in its unit: 0 or less is on the right side of it.

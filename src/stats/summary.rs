@@ -4,6 +4,7 @@ use super::arrivals::ArrivalCv;
 use super::capacity::Headroom;
 use super::course::Course;
 use super::environment::Environment;
+use super::gate::Assertion;
 use super::record::Phase;
 use super::saturation::Saturation;
 use super::stability::Stability;
@@ -260,6 +261,8 @@ pub struct ClientReport {
     pub stability: Option<Stability>,
     /// How much more the client could drive, where a self-benchmark of this shape is kept.
     pub headroom: Option<Headroom>,
+    /// Conditions of `--assert`.
+    pub assertions: Vec<Assertion>,
     /// Notes for the method block, each a sentence.
     pub notes: Vec<String>,
 }

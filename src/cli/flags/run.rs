@@ -234,6 +234,9 @@ pub(super) const FLAGS: &[Flag] = &[
         "Bytes of each socket's send buffer [default: the kernel's, which grows]"),
     flag(OUTPUT, Some('g'), &["goodput"], Many("TAG:LIMIT"),
         "Service levels, as in time_to_first_token:100, in the unit of the report"),
+    flag(OUTPUT, None, &["assert"], Many("CONDITION"),
+        "What must hold of the run's figures, as in 'p99(time_to_first_token)<500ms'; else the \
+        exit code is 4"),
     flag(OUTPUT, None, &["artifact-dir",
         "output-artifact-dir"], Text("DIR"), "Folder of the run's files [default: artifacts/, and \
         a name by model and load]"),

@@ -11,6 +11,7 @@ impl Draft {
         notes: &mut Vec<String>,
     ) -> Result<(), ConfigError> {
         config.goodput = goodput(self.goodput.as_ref())?;
+        config.asserts = self.assert.as_ref().map(Many::list).unwrap_or_default();
         config.artifact_dir = filled("artifact-dir", self.artifact_dir.as_ref())?.map(Into::into);
         config.export_prefix = prefix(self)?;
         config.export_level = export_level(self)?;
