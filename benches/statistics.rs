@@ -6,6 +6,7 @@
 //! `cargo bench --bench statistics`
 #![expect(clippy::print_stdout, reason = "a bench prints")]
 
+use rustix::time::{ClockId, clock_gettime};
 use std::hint::black_box;
 use std::time::Instant;
 use tokenring::base::rng::{Rng, Stream};
@@ -33,10 +34,19 @@ fn latencies(count: usize, rho: f64, index: u64) -> Vec<f64> {
     (0..count).map(|_| next()).collect()
 }
 
-fn timed<T>(work: impl FnOnce() -> T) -> f64 {
-    let start = Instant::now();
+/// CPU seconds of the process: what is left of a time on a busy machine.
+fn cpu_s() -> f64 {
+    let now = clock_gettime(ClockId::ProcessCPUTime);
+    #[expect(clippy::cast_precision_loss, reason = "seconds of one process")]
+    let s = now.tv_sec as f64 + now.tv_nsec as f64 / 1e9;
+    s
+}
+
+/// Seconds by the clock, and of CPU.
+fn timed<T>(work: impl FnOnce() -> T) -> (f64, f64) {
+    let (start, cpu) = (Instant::now(), cpu_s());
     black_box(work());
-    start.elapsed().as_secs_f64()
+    (start.elapsed().as_secs_f64(), cpu_s() - cpu)
 }
 
 /// One resample after the other, each made of values and sorted.
@@ -80,21 +90,23 @@ fn main() {
     ] {
         let (a, b) = (latencies(count, rho, 0), latencies(count, rho, 1));
         let block = block_length(&a);
-        let one = timed(|| resample(&a, &ASKED, &by));
-        let pairs = timed(|| resample_pairs(&a, &b, &ASKED, &by));
-        println!("{name}: blocks of {block}; one sample {one:.2} s, pairs {pairs:.2} s");
+        let (one, cpu) = timed(|| resample(&a, &ASKED, &by));
+        println!("{name}, blocks of {block}: one sample {one:.2} s, CPU {cpu:.2} s");
+        let (pairs, cpu) = timed(|| resample_pairs(&a, &b, &ASKED, &by));
+        println!("{name}, blocks of {block}: pairs {pairs:.2} s, CPU {cpu:.2} s");
         if rho == 0.5 {
             let few = 4;
-            let plain = timed(|| plainly(&a, few)) * f64::from(resamples) / 4.0;
+            let (_, plain) = timed(|| plainly(&a, few));
+            let plain = plain * f64::from(resamples) / 4.0;
+            let (_, own) = timed(|| resample(&a, &ASKED, &by));
             println!(
-                "{name}: plainly {plain:.0} s on one thread (from {few}), {:.0} times",
-                plain / one
+                "{name}: plainly CPU {plain:.0} s (from {few}), {:.0} times",
+                plain / own
             );
-            println!("{name}: block length {:.3} s", timed(|| block_length(&a)));
-            println!(
-                "{name}: Mann and Whitney {:.3} s",
-                timed(|| mann_whitney(&a, &b))
-            );
+            let (_, cpu) = timed(|| block_length(&a));
+            println!("{name}: block length CPU {cpu:.3} s");
+            let (_, cpu) = timed(|| mann_whitney(&a, &b));
+            println!("{name}: Mann and Whitney CPU {cpu:.3} s");
         }
     }
 }
