@@ -282,8 +282,10 @@ fn plain(number: f64) -> String {
     }
 }
 
-/// `p99(ttft)` or `ttft`.
-fn subject(text: &str) -> Result<(Named, &'static str), String> {
+/// The metric and the statistic of `p99(ttft)`; `ttft` alone means its `avg`.
+///
+/// Errors: what is wrong, and the nearest names.
+pub fn subject(text: &str) -> Result<(Named, &'static str), String> {
     let text = text.trim();
     match text.strip_suffix(')').and_then(|text| text.split_once('(')) {
         Some((stat, name)) => found(name, stat),
