@@ -1,18 +1,23 @@
-//! Many runs: sweeps and repeats, and the self-benchmark, which measures the client itself.
+//! Many runs: sweeps and repeats, the self-benchmark, which measures the client itself, and
+//! comparisons of runs that are over.
 //!
 //! Makes runs by a [`crate::profile::Bench`] and knows nothing of how one works. Start at
-//! [`sweep`] or [`self_bench`].
+//! [`sweep`], [`self_bench`] or [`compare`].
 
 mod cell;
+mod compare;
 mod ladder;
 mod memory;
 mod plan;
 pub mod search;
 mod seek;
 mod self_bench;
+mod sides;
 mod summary;
 mod sweep;
 
+pub use compare::{Asked, compare};
 pub use plan::Options;
 pub use self_bench::{calibrate, self_bench};
+pub use sides::Run;
 pub use sweep::sweep;

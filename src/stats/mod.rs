@@ -10,6 +10,7 @@ pub mod capacity;
 pub mod catalogue;
 mod column;
 pub mod columns;
+pub mod comparison;
 pub mod confidence;
 pub mod convergence;
 pub mod course;
