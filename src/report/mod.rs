@@ -5,6 +5,7 @@
 
 pub mod aggregate;
 pub mod analyze_csv;
+pub mod compare;
 pub mod console;
 pub mod course;
 pub mod csv;
