@@ -51,6 +51,8 @@ pub const RAW_RESERVE_BYTES_MAX: usize = 1 << 20;
 pub const BODY_END_WAIT: Ns = Ns(100_000_000);
 /// Entries of a trace file: 5 GB of them would be a mistake.
 pub const TRACE_ENTRIES_MAX: usize = 50_000_000;
+/// Runs of one comparison: each is held in memory, and read by a person.
+pub const COMPARED_RUNS_MAX: usize = 32;
 /// Windows of `--measurement-interval` before a run ends unstable: perf_analyzer's trials.
 pub const STABLE_WINDOWS_MAX: usize = 10;
 /// How late an open loop may send a request where late ones are skipped: AIPerf's catch-up window.

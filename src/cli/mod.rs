@@ -2,6 +2,7 @@
 //!
 //! Start at [`main`].
 
+mod compare;
 mod doctor;
 mod flags;
 mod mock;
@@ -26,6 +27,7 @@ fn command() -> Command {
         .subcommand(flags::command())
         .subcommand(flags::analyze_command())
         .subcommand(self_bench::command())
+        .subcommand(compare::command())
         .subcommand(mock::command())
         .subcommand(Command::new("doctor").about("Say what this machine offers to a run"))
         .subcommand(
@@ -65,6 +67,7 @@ pub fn main(args: impl IntoIterator<Item = OsString>, launched: Ns) -> Exit {
             profile::run(matches, &args, Layout::Analyze, launched, notes)
         }
         Some(("self-bench", matches)) => self_bench::run(matches),
+        Some(("compare", matches)) => compare::run(matches),
         Some(("mock", matches)) => mock::run(matches),
         Some(("doctor", _)) => doctor::run(),
         Some(("completions", matches)) => completions(matches),

@@ -5,7 +5,7 @@
 use std::ffi::OsString;
 
 /// Subcommands that a later version has, the peers' among them.
-const SUBCOMMANDS_LATER: &[&str] = &["report", "compare", "plot", "trace", "config"];
+const SUBCOMMANDS_LATER: &[&str] = &["report", "plot", "trace", "config"];
 
 /// Subcommands of the peers, with what takes their place.
 const SUBCOMMANDS_NEVER: &[(&str, &str)] = &[
@@ -380,6 +380,7 @@ mod tests {
         for name in [
             "profile",
             "self-bench",
+            "compare",
             "mock",
             "doctor",
             "man",
