@@ -17,8 +17,24 @@ fn command(verb: &str, url: &str, dir: &Path, flags: &[&str]) -> Command {
     let given = |flag: &str| flags.contains(&flag);
     let mut command = Command::new(assert_cmd::cargo::cargo_bin("tokenring"));
     command
-        .args([verb, "-m", "m", "-u", url, "--streaming", "--tokenizer", "builtin"])
-        .args(["--no-gpu-telemetry", "--allow-invalid", "--ui", "none", "--cores", "1"])
+        .args([
+            verb,
+            "-m",
+            "m",
+            "-u",
+            url,
+            "--streaming",
+            "--tokenizer",
+            "builtin",
+        ])
+        .args([
+            "--no-gpu-telemetry",
+            "--allow-invalid",
+            "--ui",
+            "none",
+            "--cores",
+            "1",
+        ])
         .args(["--artifact-dir", "out"])
         .args(flags)
         .current_dir(dir)
@@ -48,8 +64,9 @@ fn json(path: &Path) -> Value {
 /// Names in a folder, those of runs that were moved aside left out.
 fn names(path: &Path) -> Vec<String> {
     let entries = std::fs::read_dir(path).unwrap();
-    let mut names: Vec<String> =
-        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    let mut names: Vec<String> = entries
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
     names.sort();
     names
 }
@@ -58,16 +75,30 @@ fn names(path: &Path) -> Vec<String> {
 fn analyze_writes_a_folder_for_each_point_and_genai_perf_s_table() {
     let mock = Mock::start(FAST);
     let dir = tempfile::tempdir().unwrap();
-    let flags = ["--sweep-type", "concurrency", "--sweep-range", "1:4", "--price-per-hour", "3.6"];
+    let flags = [
+        "--sweep-type",
+        "concurrency",
+        "--sweep-range",
+        "1:4",
+        "--price-per-hour",
+        "3.6",
+    ];
     let output = run("analyze", &mock.url, dir.path(), &flags, 0);
     let out = dir.path().join("out");
-    let mut expected: Vec<String> =
-        [1, 2, 4].map(|n| format!("m-openai-chat-concurrency{n}")).to_vec();
+    let mut expected: Vec<String> = [1, 2, 4]
+        .map(|n| format!("m-openai-chat-concurrency{n}"))
+        .to_vec();
     expected.insert(0, "analyze_export_genai_perf.csv".into());
     expected.push("sweep_aggregate".into());
-    assert_eq!(names(&out), expected, "and no checkpoint after a complete report");
+    assert_eq!(
+        names(&out),
+        expected,
+        "and no checkpoint after a complete report"
+    );
     for n in [1, 2, 4] {
-        let run = json(&out.join(format!("m-openai-chat-concurrency{n}/profile_export_aiperf.json")));
+        let run = json(&out.join(format!(
+            "m-openai-chat-concurrency{n}/profile_export_aiperf.json"
+        )));
         assert_eq!(run["client"]["concurrency_asked"], n, "{}", run["client"]);
         assert_eq!(run["request_count"]["avg"], 8.0);
     }
@@ -79,19 +110,36 @@ fn analyze_writes_a_folder_for_each_point_and_genai_perf_s_table() {
                   (requests/sec)";
     assert_eq!(lines[0], golden);
     assert_eq!(lines.len(), 4);
-    let rates: Vec<f64> =
-        lines[1..].iter().map(|line| line.rsplit(',').next().unwrap().parse().unwrap()).collect();
+    let rates: Vec<f64> = lines[1..]
+        .iter()
+        .map(|line| line.rsplit(',').next().unwrap().parse().unwrap())
+        .collect();
     assert!(rates.is_sorted_by(|a, b| a >= b), "best first: {rates:?}");
-    assert!(lines[1..].iter().any(|line| line.starts_with("m_run_config_0,1,8,,")), "{csv}");
+    assert!(
+        lines[1..]
+            .iter()
+            .any(|line| line.starts_with("m_run_config_0,1,8,,")),
+        "{csv}"
+    );
     let screen = text(&output.stdout);
-    for told in ["last within SLO", "knee not reached", "price/1M", "estimated capacity"] {
+    for told in [
+        "last within SLO",
+        "knee not reached",
+        "price/1M",
+        "estimated capacity",
+    ] {
         assert!(screen.contains(told), "{told}: {screen}");
     }
     let sweep = json(&out.join("sweep_aggregate/profile_export_aiperf_sweep.json"));
-    assert_eq!(sweep["metadata"]["sweep_parameters"][0]["name"], "concurrency");
+    assert_eq!(
+        sweep["metadata"]["sweep_parameters"][0]["name"],
+        "concurrency"
+    );
     let price = &sweep["client"]["points"][0]["price_per_million_output_tokens"];
     let first = &sweep["per_combination_metrics"][0]["metrics"];
-    let rate = first["output_token_throughput_avg"]["mean"].as_f64().unwrap();
+    let rate = first["output_token_throughput_avg"]["mean"]
+        .as_f64()
+        .unwrap();
     assert!((price.as_f64().unwrap() - 1e3 / rate).abs() < 1e-6 * 1e3 / rate);
 }
 
@@ -100,21 +148,41 @@ fn every_value_of_a_sweep_is_applied() {
     let mock = Mock::start(FAST);
     let dir = tempfile::tempdir().unwrap();
     for (name, key, values) in [
-        ("input_sequence_length", "input_sequence_length", ["16", "33"]),
-        ("output_sequence_length", "output_sequence_length", ["3", "5"]),
+        (
+            "input_sequence_length",
+            "input_sequence_length",
+            ["16", "33"],
+        ),
+        (
+            "output_sequence_length",
+            "output_sequence_length",
+            ["3", "5"],
+        ),
     ] {
         let list = values.join(",");
-        let mut flags = vec!["--sweep-type", name, "--sweep-list", &list, "--request-count", "4"];
+        let mut flags = vec![
+            "--sweep-type",
+            name,
+            "--sweep-list",
+            &list,
+            "--request-count",
+            "4",
+        ];
         match name {
             "input_sequence_length" => flags.extend(["--osl", "4"]),
             _ => flags.extend(["--isl", "8"]),
         }
         let mut command = command("analyze", &mock.url, dir.path(), &[]);
-        let args: Vec<String> =
-            command.get_args().map(|arg| arg.to_string_lossy().into_owned()).collect();
+        let args: Vec<String> = command
+            .get_args()
+            .map(|arg| arg.to_string_lossy().into_owned())
+            .collect();
         let end = args.iter().position(|arg| arg == "--isl").unwrap();
         let mut again = Command::new(command.get_program());
-        again.args(&args[..end]).args(&flags).current_dir(dir.path());
+        again
+            .args(&args[..end])
+            .args(&flags)
+            .current_dir(dir.path());
         command = again;
         let output = command.output().unwrap();
         code(&output, 0);
@@ -130,10 +198,16 @@ fn every_value_of_a_sweep_is_applied() {
     let csv = dir.path().join("out/analyze_export_genai_perf.csv");
     let csv = std::fs::read_to_string(csv).unwrap();
     assert!(csv.starts_with("Config Name,Request Rate,"), "{csv}");
-    let rate = |value: &str| csv.lines().any(|line| line.split(',').nth(1) == Some(value));
+    let rate = |value: &str| {
+        csv.lines()
+            .any(|line| line.split(',').nth(1) == Some(value))
+    };
     assert!(rate("50") && rate("100"), "{csv}");
     let moved = names(&dir.path().join("out"));
-    let kept = moved.iter().filter(|name| name.starts_with("analyze_export_genai_perf.csv.")).count();
+    let kept = moved
+        .iter()
+        .filter(|name| name.starts_with("analyze_export_genai_perf.csv."))
+        .count();
     assert_eq!(kept, 2, "earlier tables are moved aside: {moved:?}");
 }
 
@@ -141,7 +215,14 @@ fn every_value_of_a_sweep_is_applied() {
 fn lists_of_profile_make_grids_and_pairs_with_aiperf_s_files() {
     let mock = Mock::start(FAST);
     let dir = tempfile::tempdir().unwrap();
-    let flags = ["--concurrency", "1,2", "--isl", "8,16", "--num-profile-runs", "2"];
+    let flags = [
+        "--concurrency",
+        "1,2",
+        "--isl",
+        "8,16",
+        "--num-profile-runs",
+        "2",
+    ];
     let output = run("profile", &mock.url, dir.path(), &flags, 0);
     let out = dir.path().join("out");
     let runs = names(&out.join("profile_runs"));
@@ -155,16 +236,27 @@ fn lists_of_profile_make_grids_and_pairs_with_aiperf_s_files() {
     ];
     assert_eq!(points, labels);
     let aggregate = out.join("aggregate");
-    let one = json(&aggregate.join(labels[1]).join("profile_export_aiperf_aggregate.json"));
+    let one = json(
+        &aggregate
+            .join(labels[1])
+            .join("profile_export_aiperf_aggregate.json"),
+    );
     assert_eq!(one["metadata"]["num_successful_runs"], 2);
     assert_eq!(one["metadata"]["quotable"], false);
     assert_eq!(one["metadata"]["variation_values"]["isl"], 16);
     let isl = &one["metrics"]["input_sequence_length_avg"];
-    assert_eq!((&isl["mean"], &isl["unit"]), (&16.0.into(), &"tokens".into()));
-    let t = one["metrics"]["time_to_first_token_p99"]["t_critical"].as_f64().unwrap();
+    assert_eq!(
+        (&isl["mean"], &isl["unit"]),
+        (&16.0.into(), &"tokens".into())
+    );
+    let t = one["metrics"]["time_to_first_token_p99"]["t_critical"]
+        .as_f64()
+        .unwrap();
     assert!((t - 12.7062).abs() < 1e-4, "{t}");
     assert!(text(&output.stdout).contains("NOT TO BE QUOTED"));
-    let csv = aggregate.join(labels[0]).join("profile_export_aiperf_aggregate.csv");
+    let csv = aggregate
+        .join(labels[0])
+        .join("profile_export_aiperf_aggregate.csv");
     let csv = std::fs::read_to_string(csv).unwrap();
     assert!(csv.starts_with("metric,mean,std,min,max,cv,se,ci_low,ci_high,t_critical,unit\r\n"));
     let sweep = json(&aggregate.join("sweep_aggregate/profile_export_aiperf_sweep.json"));
@@ -183,7 +275,14 @@ fn lists_of_profile_make_grids_and_pairs_with_aiperf_s_files() {
     seeds.dedup();
     assert_eq!(seeds.len(), 8);
 
-    let flags = ["--concurrency", "1,2", "--isl", "8,16", "--sweep-type", "zip"];
+    let flags = [
+        "--concurrency",
+        "1,2",
+        "--isl",
+        "8,16",
+        "--sweep-type",
+        "zip",
+    ];
     run("profile", &mock.url, dir.path(), &flags, 0);
     let all = names(&out);
     assert!(all.contains(&"isl_8__concurrency_1".into()), "{all:?}");
@@ -196,12 +295,22 @@ fn a_table_of_runs_that_differ_has_the_columns_of_all() {
     // EX-1: runs without a stream have no ITL; every line has as many fields.
     let mock = Mock::start(FAST);
     let dir = tempfile::tempdir().unwrap();
-    let flags = ["--variant", "a: streaming=false", "--variant", "b: streaming=true, osl=6"];
+    let flags = [
+        "--variant",
+        "a: streaming=false",
+        "--variant",
+        "b: streaming=true, osl=6",
+    ];
     run("profile", &mock.url, dir.path(), &flags, 0);
-    let csv = dir.path().join("out/aggregate/sweep_aggregate/profile_export_aiperf_sweep.csv");
+    let csv = dir
+        .path()
+        .join("out/aggregate/sweep_aggregate/profile_export_aiperf_sweep.csv");
     let mut csv = csv::ReaderBuilder::new().from_path(csv).unwrap();
     let header = csv.headers().unwrap().clone();
-    let at = header.iter().position(|name| name == "inter_token_latency_p99").unwrap();
+    let at = header
+        .iter()
+        .position(|name| name == "inter_token_latency_p99")
+        .unwrap();
     let rows: Vec<csv::StringRecord> = csv.records().map(Result::unwrap).collect();
     assert_eq!((&rows[0][0], &rows[1][0]), ("a", "b"));
     assert_eq!(&rows[0][at], "", "no stream, no ITL");
@@ -212,7 +321,11 @@ fn a_table_of_runs_that_differ_has_the_columns_of_all() {
 fn await_lines(path: &Path, count: usize) {
     let began = Instant::now();
     while std::fs::read_to_string(path).map_or(0, |text| text.lines().count()) < count {
-        assert!(began.elapsed() < Duration::from_secs(60), "{}", path.display());
+        assert!(
+            began.elapsed() < Duration::from_secs(60),
+            "{}",
+            path.display()
+        );
         std::thread::sleep(Duration::from_millis(5));
     }
 }
@@ -220,7 +333,9 @@ fn await_lines(path: &Path, count: usize) {
 fn labels(path: &Path) -> Vec<String> {
     let checkpoint = json(path);
     let runs = checkpoint["runs"].as_array().unwrap().clone();
-    runs.iter().map(|run| run["label"].as_str().unwrap().to_string()).collect()
+    runs.iter()
+        .map(|run| run["label"].as_str().unwrap().to_string())
+        .collect()
 }
 
 #[test]
@@ -228,9 +343,18 @@ fn a_sweep_that_was_stopped_goes_on_where_it_ended() {
     // RS-1: what is over is kept, whatever the signal finds in flight; only the rest is run.
     let mock = Mock::start(&["--ttft-ms", "150", "--itl-ms", "1"]);
     let dir = tempfile::tempdir().unwrap();
-    let flags = ["--concurrency", "1,2,3,4", "--request-count", "4", "--random-seed", "5"];
+    let flags = [
+        "--concurrency",
+        "1,2,3,4",
+        "--request-count",
+        "4",
+        "--random-seed",
+        "5",
+    ];
     let checkpoint = dir.path().join("out/checkpoint.json");
-    let child = command("profile", &mock.url, dir.path(), &flags).spawn().unwrap();
+    let child = command("profile", &mock.url, dir.path(), &flags)
+        .spawn()
+        .unwrap();
     // The head and two runs.
     await_lines(&checkpoint, 4);
     let pid = rustix::process::Pid::from_raw(child.id().cast_signed()).unwrap();
@@ -247,18 +371,27 @@ fn a_sweep_that_was_stopped_goes_on_where_it_ended() {
     let sent = mock.stat("requests");
     let other = [&flags[..], &["--resume", "--osl", "9"]].concat();
     let output = run("profile", &mock.url, dir.path(), &other, 2);
-    assert!(text(&output.stderr).contains("osl: 4 then, 9 now"), "{}", text(&output.stderr));
+    assert!(
+        text(&output.stderr).contains("osl: 4 then, 9 now"),
+        "{}",
+        text(&output.stderr)
+    );
     assert_eq!(mock.stat("requests"), sent);
 
     let again = [&flags[..], &["--resume"]].concat();
     let output = run("profile", &mock.url, dir.path(), &again, 0);
     let told = text(&output.stderr);
-    assert!(told.contains(&format!("{} runs are taken from", before.len())), "{told}");
+    assert!(
+        told.contains(&format!("{} runs are taken from", before.len())),
+        "{told}"
+    );
     let new = 4 * (4 - before.len() as u64);
     // One probe, and the requests of the points that were missing.
     assert!(mock.stat("requests") - sent <= new + 1, "{told}");
     assert!(!checkpoint.exists(), "all is reported");
-    let sweep = dir.path().join("out/aggregate/sweep_aggregate/profile_export_aiperf_sweep.json");
+    let sweep = dir
+        .path()
+        .join("out/aggregate/sweep_aggregate/profile_export_aiperf_sweep.json");
     let sweep = json(&sweep);
     assert_eq!(sweep["num_successful_runs"], 4);
     assert_eq!(sweep["metadata"]["is_complete"], true);
@@ -270,16 +403,33 @@ fn a_server_that_is_lost_ends_the_sweep_and_another_takes_over() {
     let mock = Mock::start(&["--ttft-ms", "2", "--itl-ms", "1", "--requests", "17"]);
     let dir = tempfile::tempdir().unwrap();
     let flags = ["--sweep-type", "concurrency", "--sweep-list", "1,2,4"];
-    let output = command("analyze", &mock.url, dir.path(), &flags).output().unwrap();
-    assert!([3, 6].contains(&output.status.code().unwrap()), "{}", text(&output.stderr));
+    let output = command("analyze", &mock.url, dir.path(), &flags)
+        .output()
+        .unwrap();
+    assert!(
+        [3, 6].contains(&output.status.code().unwrap()),
+        "{}",
+        text(&output.stderr)
+    );
     let checkpoint = dir.path().join("out/checkpoint.json");
     assert_eq!(labels(&checkpoint), ["concurrency_1", "concurrency_2"]);
-    assert!(dir.path().join("out/analyze_export_genai_perf.csv").exists());
+    assert!(
+        dir.path()
+            .join("out/analyze_export_genai_perf.csv")
+            .exists()
+    );
     let address = mock.url.clone();
     drop(mock);
     let port = address.rsplit(':').next().unwrap().to_string();
     let mut second = Command::new(assert_cmd::cargo::cargo_bin("tokenring"))
-        .args(["mock", "--port", &port, "--seconds", "60", "--exit-with-stdin"])
+        .args([
+            "mock",
+            "--port",
+            &port,
+            "--seconds",
+            "60",
+            "--exit-with-stdin",
+        ])
         .args(FAST)
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
@@ -290,12 +440,15 @@ fn a_server_that_is_lost_ends_the_sweep_and_another_takes_over() {
         std::thread::sleep(Duration::from_millis(10));
     }
     let again = [&flags[..], &["--resume"]].concat();
-    let output = command("analyze", &address, dir.path(), &again).output().unwrap();
+    let output = command("analyze", &address, dir.path(), &again)
+        .output()
+        .unwrap();
     let _ = second.kill();
     let _ = second.wait();
     code(&output, 0);
     assert!(!checkpoint.exists());
-    let csv = std::fs::read_to_string(dir.path().join("out/analyze_export_genai_perf.csv")).unwrap();
+    let csv =
+        std::fs::read_to_string(dir.path().join("out/analyze_export_genai_perf.csv")).unwrap();
     assert_eq!(csv.lines().count(), 4, "{csv}");
 }
 
@@ -306,19 +459,41 @@ fn a_kept_checkpoint_saves_the_points_that_are_in_it() {
     let dir = tempfile::tempdir().unwrap();
     let of = |range| {
         let flags = ["--sweep-type", "concurrency", "--sweep-range", range];
-        [&flags[..], &["--enable-checkpointing", "--checkpoint-dir", "kept", "--random-seed", "3"]]
-            .concat()
+        [
+            &flags[..],
+            &[
+                "--enable-checkpointing",
+                "--checkpoint-dir",
+                "kept",
+                "--random-seed",
+                "3",
+            ],
+        ]
+        .concat()
     };
     run("analyze", &mock.url, dir.path(), &of("1:2"), 0);
     let before = mock.stat("requests");
     run("analyze", &mock.url, dir.path(), &of("1:4"), 0);
-    assert_eq!(mock.stat("requests") - before, 8 + 1, "one point and a probe");
+    assert_eq!(
+        mock.stat("requests") - before,
+        8 + 1,
+        "one point and a probe"
+    );
     assert_eq!(labels(&dir.path().join("kept/checkpoint.json")).len(), 3);
 }
 
 #[test]
 fn a_search_finds_the_cliff_of_the_mock() {
-    let law = ["--ttft-ms", "4", "--itl-ms", "1", "--cliff-at", "12", "--cliff-factor", "40"];
+    let law = [
+        "--ttft-ms",
+        "4",
+        "--itl-ms",
+        "1",
+        "--cliff-at",
+        "12",
+        "--cliff-factor",
+        "40",
+    ];
     let mock = Mock::start(&law);
     let dir = tempfile::tempdir().unwrap();
     let flags = [
@@ -334,32 +509,67 @@ fn a_search_finds_the_cliff_of_the_mock() {
     let output = run("profile", &mock.url, dir.path(), &flags, 0);
     let out = dir.path().join("out");
     let history = json(&out.join("search_history.json"));
-    let largest = history["boundary_summary"]["feasible_max"]["value"].as_f64().unwrap();
-    assert!((10.0..=14.0).contains(&largest), "{largest}: {}", text(&output.stdout));
-    assert!(out.join("search_iter_0000/profile_runs/run_0001/profile_export_aiperf.json").exists());
+    let largest = history["boundary_summary"]["feasible_max"]["value"]
+        .as_f64()
+        .unwrap();
+    assert!(
+        (10.0..=14.0).contains(&largest),
+        "{largest}: {}",
+        text(&output.stdout)
+    );
+    assert!(
+        out.join("search_iter_0000/profile_runs/run_0001/profile_export_aiperf.json")
+            .exists()
+    );
     assert!(!out.join("checkpoint.json").exists());
     let schema: Value =
         serde_json::from_str(include_str!("../schema/search_history.schema.json")).unwrap();
     let schema = jsonschema::validator_for(&schema).unwrap();
-    let faults: Vec<String> = schema.iter_errors(&history).map(|e| e.to_string()).collect();
+    let faults: Vec<String> = schema
+        .iter_errors(&history)
+        .map(|e| e.to_string())
+        .collect();
     assert!(faults.is_empty(), "{:.2000}", faults.join("\n"));
 }
 
 #[test]
 fn until_saturated_goes_on_until_the_knee() {
     // Four at a time: beyond, more load only waits.
-    let mock = Mock::start(&["--ttft-ms", "20", "--itl-ms", "1", "--concurrency-limit", "4"]);
+    let mock = Mock::start(&[
+        "--ttft-ms",
+        "20",
+        "--itl-ms",
+        "1",
+        "--concurrency-limit",
+        "4",
+    ]);
     let dir = tempfile::tempdir().unwrap();
-    let flags = ["--concurrency", "1,2", "--until-saturated", "--request-count", "120", "--osl", "2"];
-    let output = command("profile", &mock.url, dir.path(), &flags).output().unwrap();
+    let flags = [
+        "--concurrency",
+        "1,2",
+        "--until-saturated",
+        "--request-count",
+        "120",
+        "--osl",
+        "2",
+    ];
+    let output = command("profile", &mock.url, dir.path(), &flags)
+        .output()
+        .unwrap();
     code(&output, 0);
-    let sweep = dir.path().join("out/aggregate/sweep_aggregate/profile_export_aiperf_sweep.json");
+    let sweep = dir
+        .path()
+        .join("out/aggregate/sweep_aggregate/profile_export_aiperf_sweep.json");
     let sweep = json(&sweep);
     let knee = &sweep["client"]["knees"][0];
     assert_eq!(knee["is_reached"], true, "{}", text(&output.stdout));
     let at = knee["saturated_at"].as_f64().unwrap();
     assert!((2.0..=8.0).contains(&at), "{knee}");
-    assert_eq!(sweep["client"]["capacity"]["is_saturated"], true, "{}", sweep["client"]["capacity"]);
+    assert_eq!(
+        sweep["client"]["capacity"]["is_saturated"], true,
+        "{}",
+        sweep["client"]["capacity"]
+    );
 }
 
 #[test]
@@ -368,32 +578,125 @@ fn what_cannot_be_swept_is_named_before_anything_is_sent() {
     // Nobody listens there: each is refused before that is found out.
     let url = "127.0.0.1:9";
     for (verb, flags, told) in [
-        ("analyze", &["--sweep-type", "concurrency", "--sweep-range", "1:0"][..], "--sweep-range: `1:0`: it ends before"),
-        ("analyze", &["--sweep-type", "concurrency", "--sweep-range", "0:4"], "--sweep-range: `0:4`: 0 is not"),
-        ("analyze", &["--sweep-type", "concurrency", "--sweep-range", "a:b"], "two or three whole numbers"),
-        ("analyze", &["--sweep-type", "concurrency", "--sweep-range", "5:7"], "no power of two lies in it"),
-        ("analyze", &["--sweep-type", "concurrency", "--sweep-list", ""], "--sweep-list: the list is empty"),
-        ("analyze", &["--sweep-type", "concurrency", "--sweep-list", "2,2,2"], "--sweep-list: 2 is there twice"),
-        ("analyze", &["--sweep-type", "concurrency", "--sweep-list", "1,x"], "--sweep-list: `x`"),
-        ("analyze", &["--sweep-type", "batch_size", "--sweep-list", "1"], "--sweep-type: batch_size"),
-        ("analyze", &["--sweep-type", "nothing"], "--sweep-type: `nothing`"),
-        ("analyze", &["--sweep-list", "1,2"], "--sweep-list: it needs --sweep-type"),
+        (
+            "analyze",
+            &["--sweep-type", "concurrency", "--sweep-range", "1:0"][..],
+            "--sweep-range: `1:0`: it ends before",
+        ),
+        (
+            "analyze",
+            &["--sweep-type", "concurrency", "--sweep-range", "0:4"],
+            "--sweep-range: `0:4`: 0 is not",
+        ),
+        (
+            "analyze",
+            &["--sweep-type", "concurrency", "--sweep-range", "a:b"],
+            "two or three whole numbers",
+        ),
+        (
+            "analyze",
+            &["--sweep-type", "concurrency", "--sweep-range", "5:7"],
+            "no power of two lies in it",
+        ),
+        (
+            "analyze",
+            &["--sweep-type", "concurrency", "--sweep-list", ""],
+            "--sweep-list: the list is empty",
+        ),
+        (
+            "analyze",
+            &["--sweep-type", "concurrency", "--sweep-list", "2,2,2"],
+            "--sweep-list: 2 is there twice",
+        ),
+        (
+            "analyze",
+            &["--sweep-type", "concurrency", "--sweep-list", "1,x"],
+            "--sweep-list: `x`",
+        ),
+        (
+            "analyze",
+            &["--sweep-type", "batch_size", "--sweep-list", "1"],
+            "--sweep-type: batch_size",
+        ),
+        (
+            "analyze",
+            &["--sweep-type", "nothing"],
+            "--sweep-type: `nothing`",
+        ),
+        (
+            "analyze",
+            &["--sweep-list", "1,2"],
+            "--sweep-list: it needs --sweep-type",
+        ),
         ("analyze", &[], "analyze: nothing varies"),
-        ("profile", &["--concurrency", "2,2"], "--concurrency: 2 is there twice"),
-        ("profile", &["--concurrency", "1,,2"], "the list has an empty place"),
+        (
+            "profile",
+            &["--concurrency", "2,2"],
+            "--concurrency: 2 is there twice",
+        ),
+        (
+            "profile",
+            &["--concurrency", "1,,2"],
+            "the list has an empty place",
+        ),
         ("profile", &["--concurrency", "0,2"], "--concurrency: 0"),
-        ("profile", &["--concurrency", "1,2", "--osl", "1,2,3", "--sweep-type", "zip"], "all lists have as many"),
-        ("profile", &["--concurrency", "1,2", "--slo", "p99(tftt)<5"], "time_to_first_token"),
+        (
+            "profile",
+            &[
+                "--concurrency",
+                "1,2",
+                "--osl",
+                "1,2,3",
+                "--sweep-type",
+                "zip",
+            ],
+            "all lists have as many",
+        ),
+        (
+            "profile",
+            &["--concurrency", "1,2", "--slo", "p99(tftt)<5"],
+            "time_to_first_token",
+        ),
         ("profile", &["--resume"], "--resume: it is for many runs"),
-        ("profile", &["--num-profile-runs", "0"], "--num-profile-runs: 0"),
-        ("profile", &["--num-profile-runs", "3", "--convergence-metric", "nope"], "--convergence-metric"),
-        ("profile", &["--variant", "a: concurency=2"], "concurency: no such setting"),
-        ("profile", &["--search", "concurrency", "--concurrency", "3", "--ttft-sla-ms", "9"], "--concurrency: --search gives"),
+        (
+            "profile",
+            &["--num-profile-runs", "0"],
+            "--num-profile-runs: 0",
+        ),
+        (
+            "profile",
+            &["--num-profile-runs", "3", "--convergence-metric", "nope"],
+            "--convergence-metric",
+        ),
+        (
+            "profile",
+            &["--variant", "a: concurency=2"],
+            "concurency: no such setting",
+        ),
+        (
+            "profile",
+            &[
+                "--search",
+                "concurrency",
+                "--concurrency",
+                "3",
+                "--ttft-sla-ms",
+                "9",
+            ],
+            "--concurrency: --search gives",
+        ),
     ] {
         let output = run(verb, url, dir.path(), flags, 2);
         let stderr = text(&output.stderr);
         assert!(stderr.contains(told), "{flags:?}: {stderr}");
-        assert!(stderr.lines().filter(|line| line.starts_with("error:")).count() == 1, "{stderr}");
+        assert!(
+            stderr
+                .lines()
+                .filter(|line| line.starts_with("error:"))
+                .count()
+                == 1,
+            "{stderr}"
+        );
     }
     assert!(!dir.path().join("out").exists(), "nothing is left");
 }
@@ -403,8 +706,18 @@ fn a_file_holds_the_same_lists_as_the_flags() {
     let mock = Mock::start(FAST);
     let dir = tempfile::tempdir().unwrap();
     let file: PathBuf = dir.path().join("sweep.yaml");
-    std::fs::write(&file, "concurrency: [1, 2]\nnum_profile_runs: 1\nslo: ['p99(ttft)<1s']\n").unwrap();
-    run("profile", &mock.url, dir.path(), &["--config", "sweep.yaml"], 0);
+    std::fs::write(
+        &file,
+        "concurrency: [1, 2]\nnum_profile_runs: 1\nslo: ['p99(ttft)<1s']\n",
+    )
+    .unwrap();
+    run(
+        "profile",
+        &mock.url,
+        dir.path(),
+        &["--config", "sweep.yaml"],
+        0,
+    );
     let all = names(&dir.path().join("out"));
     assert_eq!(all, ["aggregate", "concurrency_1", "concurrency_2"]);
 }

@@ -50,7 +50,9 @@ impl Figures {
 impl MetricFigures {
     /// Of one figure.
     pub fn of(tag: &str, unit: &str, figure: &Figure) -> MetricFigures {
-        let stats = named(figure).into_iter().filter(|(_, value)| value.is_finite());
+        let stats = named(figure)
+            .into_iter()
+            .filter(|(_, value)| value.is_finite());
         MetricFigures {
             tag: tag.into(),
             unit: unit.into(),
