@@ -148,11 +148,14 @@ impl Course {
         if self.sweep.until_saturated {
             self.go_on()?;
         }
-        let runs = self.summed_up(self.ended.is_none());
+        let has_failed = self.runs.iter().any(|run| run.fault.is_some());
+        let runs = self.summed_up(self.ended.is_none() && !has_failed);
         let published = summary::publish(&runs, &self.sweep, found.as_ref(), &self.parent);
         let mut exit = self.exit.worse(published);
         if let Some(text) = &self.ended {
             tell(&format!("{text}; --resume goes on from here"));
+        } else if has_failed {
+            tell("some runs have failed; --resume runs them again");
         } else if !self.sweep.keeps_checkpoint
             && let Err(error) = self.checkpoint.remove()
         {
@@ -197,7 +200,8 @@ impl Course {
             if knee.is_reached() {
                 return Ok(());
             }
-            if runs.runs.iter().any(is_limit) {
+            let allows = self.sweep.variations[0].config.allow_invalid;
+            if !allows && runs.runs.iter().any(is_limit) {
                 tell(
                     "note: --until-saturated: the last point is INVALID: the client, or what it \
                       runs on, has its limit before the server",

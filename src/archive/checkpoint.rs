@@ -97,7 +97,12 @@ impl Checkpoint {
         let mut names: Vec<&String> = kept.keys().chain(fingerprint.keys()).collect();
         names.sort();
         names.dedup();
-        let shown = |value: Option<&Value>| value.map_or("not given".into(), Value::to_string);
+        let shown = |value: Option<&Value>| match value.map(|value| (value, value.as_f64())) {
+            None => "not given".into(),
+            // 4.0 is what was typed as 4.
+            Some((_, Some(number))) => number.to_string(),
+            Some((value, None)) => value.to_string(),
+        };
         let differs = |name: &&String| kept.get(*name) != fingerprint.get(*name);
         let told: Vec<String> = names
             .into_iter()

@@ -4,6 +4,7 @@
 //! grows with the time that one looks. Source: inference-perf's pull request 711.
 
 use super::confidence::t_quantile;
+use super::course::WINDOW_REQUESTS_MIN;
 use super::distribution::float_len;
 use super::summary::{Figure, Summary};
 use serde::{Deserialize, Serialize};
@@ -34,9 +35,15 @@ pub struct Rung {
 
 impl Rung {
     /// Of a run in a closed loop: the windows of its course but the first, which holds the ramp.
-    /// `None` without windows or latencies.
+    /// `None` without latencies, or with windows of too few requests.
     pub fn of(summary: &Summary, concurrency: u32) -> Option<Rung> {
         let windows = summary.client.course.windows.as_ref()?;
+        if windows
+            .iter()
+            .any(|window| window.ended < WINDOW_REQUESTS_MIN)
+        {
+            return None;
+        }
         let Figure::Distribution(latency) = &summary.metric("request_latency")?.figure else {
             return None;
         };
