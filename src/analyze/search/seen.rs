@@ -196,11 +196,12 @@ impl Seen {
         }
     }
 
-    /// Visits of a load at the boundary that the noise asks for.
+    /// Visits of a load at the boundary that the noise asks for: that of the excess, since far
+    /// beyond a cliff a metric may vary by many limits and leaves no doubt.
     pub(super) fn replicates(&self) -> usize {
-        let sigmas = self.sigmas(None);
-        let both = sigmas.iter().zip(&self.thresholds);
-        both.map(|(sigma, limit)| replicate_count(*sigma, *limit))
+        let noise = |at: usize| self.spread(None, |trial| Some(trial.excess[at])).0;
+        (0..self.thresholds.len())
+            .map(|at| replicate_count(noise(at), 1.0))
             .max()
             .unwrap_or(REPLICATES_MIN)
     }

@@ -323,6 +323,19 @@ fn probes_without_noise_are_few_and_a_cliff_is_found_by_halving() {
 }
 
 #[test]
+fn a_metric_that_varies_by_many_limits_beyond_a_cliff_needs_no_more_repeats() {
+    let law = Law::Cliff {
+        below: 0.3,
+        above: 50.0,
+    };
+    let mut server = Server::new(law, 40.0, 0.2, 5);
+    let found = run(&spec(Planner::SmoothIsotonic, 1.0, 256.0), &mut server);
+    assert!(found.iterations.len() <= 22, "{}", found.iterations.len());
+    let interval = found.tiers[0].interval.unwrap();
+    assert!(interval.low.unwrap() <= 40.0 && interval.high.unwrap() > 40.0);
+}
+
+#[test]
 fn a_stopped_search_keeps_what_it_found() {
     let law = Law::Cliff {
         below: 0.5,
