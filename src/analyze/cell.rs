@@ -1,6 +1,6 @@
 //! One run of many: its settings, its folder, and what is kept of it.
 
-use crate::archive;
+use crate::archive::{self, RunFolder};
 use crate::base::limits;
 use crate::config::{Config, Convergence, ConvergenceMode, Layout, Order, Sweep, Variation};
 use crate::profile::Recorded;
@@ -192,6 +192,24 @@ pub fn criterion(wanted: &Convergence, level: f64) -> Criterion {
         ConvergenceMode::Cv => Criterion::Cv { threshold },
         ConvergenceMode::Distribution => Criterion::Distribution { threshold },
     }
+}
+
+/// A metric of each request of the last two runs, in their order; empty where it cannot be read.
+pub fn last_two(runs: &[&RunRecord], tag: &str, parent: &Path) -> [Vec<f64>; 2] {
+    let values = |run: &&RunRecord| -> Option<Vec<f64>> {
+        let folder = RunFolder::open(&parent.join(&run.folder)).ok()?;
+        let columns = folder.columns().ok()??.columns;
+        let values = columns.get(tag)?.iter().copied();
+        Some(values.filter(|value| value.is_finite()).collect())
+    };
+    let last = runs
+        .iter()
+        .rev()
+        .take(2)
+        .map(|run| values(run).unwrap_or_default());
+    let mut last: Vec<Vec<f64>> = last.collect();
+    last.resize(2, Vec::new());
+    [last.swap_remove(1), last.swap_remove(0)]
 }
 
 /// Why a run is no good, whatever it measured.

@@ -8,6 +8,7 @@ use crate::base::{Exit, Ns, limits};
 use crate::config::{Order, Sweep, Variation};
 use crate::profile::{self, Bench, Early, Launch, Recorded, Signals};
 use crate::report;
+use crate::stats::convergence::{Criterion, RUNS_MIN};
 use crate::stats::gate::{Gate, Limit};
 use crate::stats::many::{RunRecord, Runs, Varied};
 use crate::view::tell;
@@ -20,8 +21,24 @@ const FURTHER_MAX: usize = 20;
 /// How soon a signal ends a pause.
 const LISTEN: Duration = Duration::from_millis(20);
 
+/// A sweep that is over, and reported.
+#[derive(Clone, Debug)]
+pub struct Ended {
+    /// How.
+    pub exit: Exit,
+    /// The folder that those of its runs lie in.
+    pub parent: PathBuf,
+    /// Its runs.
+    pub runs: Vec<RunRecord>,
+}
+
 /// Runs a sweep or repeats, reports, and says how all of it ended.
 pub fn sweep(sweep: Sweep, launch: Launch) -> Exit {
+    run_all(sweep, launch).map_or_else(|exit| exit, |ended| ended.exit)
+}
+
+/// The same, for whoever makes more of its runs. Errors: the exit of one that has none.
+pub fn run_all(sweep: Sweep, launch: Launch) -> Result<Ended, Exit> {
     let secrets = profile::secrets(&sweep.variations[0].config);
     let told = |early: Early| {
         tell(&format!("error: {}", secrets.shown(&early.text)));
@@ -31,17 +48,14 @@ pub fn sweep(sweep: Sweep, launch: Launch) -> Exit {
         tell(&format!("note: {}", secrets.shown(note)));
     }
     if sweep.variations[0].config.dry_run {
-        return dry_run(&sweep, launch);
+        return Err(dry_run(&sweep, launch));
     }
     let mut signals = None;
     let begun = Signals::heard().and_then(|heard| {
         signals = Some(heard.clone());
         Course::begin(sweep, Bench::new(launch, heard.clone()), heard)
     });
-    match begun.and_then(Course::carry_out) {
-        Ok(exit) => exit,
-        Err(early) => told(early),
-    }
+    begun.and_then(Course::carry_out).map_err(told)
 }
 
 /// Shows what would be run, and the first run's plan.
@@ -59,6 +73,8 @@ fn dry_run(sweep: &Sweep, launch: Launch) -> Exit {
 pub(super) struct Course {
     pub(super) sweep: Sweep,
     slos: Vec<Gate>,
+    /// Metric and statistic by which repeats may end early.
+    settles: Option<(&'static str, &'static str)>,
     bench: Bench,
     signals: Signals,
     parent: PathBuf,
@@ -80,7 +96,7 @@ impl Course {
     /// Finds out what is over already. Errors: bad conditions, a checkpoint that does not fit.
     fn begin(sweep: Sweep, bench: Bench, signals: Signals) -> Result<Course, Early> {
         let slos = slos(&sweep)?;
-        check_convergence(&sweep)?;
+        let settles = settles(&sweep)?;
         let parent = cell::parent(&sweep);
         let folder = sweep
             .checkpoint_dir
@@ -126,6 +142,7 @@ impl Course {
             done: checkpoint.runs().to_vec(),
             sweep,
             slos,
+            settles,
             bench,
             signals,
             parent,
@@ -137,7 +154,7 @@ impl Course {
     }
 
     /// Runs all, reports, and says how it ended. Errors: what ends the very first run.
-    fn carry_out(mut self) -> Result<Exit, Early> {
+    fn carry_out(mut self) -> Result<Ended, Early> {
         let found = match self.sweep.search.clone() {
             Some(spec) => Some(seek::seek(&mut self, &spec)?),
             None => {
@@ -162,7 +179,11 @@ impl Course {
             tell(&format!("error: {error}"));
             exit = exit.worse(Exit::Partial);
         }
-        Ok(exit)
+        Ok(Ended {
+            exit,
+            parent: self.parent,
+            runs: self.runs,
+        })
     }
 
     /// All points and repeats, in their order.
@@ -343,12 +364,20 @@ impl Course {
             return false;
         };
         let own: Vec<&RunRecord> = self.runs.iter().filter(|run| run.label == label).collect();
+        let Some((tag, stat)) = &self.settles else {
+            return false;
+        };
         let values: Vec<f64> = own
             .iter()
-            .filter_map(|run| run.figures.get(&wanted.metric, &wanted.stat))
+            .filter_map(|run| run.figures.get(tag, stat))
             .collect();
         let criterion = cell::criterion(wanted, self.sweep.repeats.level);
-        criterion.is_met(&values, [&[], &[]])
+        let needs_requests = matches!(criterion, Criterion::Distribution { .. });
+        let [before, last] = match needs_requests && values.len() >= RUNS_MIN {
+            true => cell::last_two(&own, tag, &self.parent),
+            false => Default::default(),
+        };
+        criterion.is_met(&values, [&before, &last])
     }
 
     fn summed_up(&self, is_complete: bool) -> Runs {
@@ -426,13 +455,13 @@ fn slos(sweep: &Sweep) -> Result<Vec<Gate>, Early> {
     sweep.slos.iter().map(parse).collect()
 }
 
-fn check_convergence(sweep: &Sweep) -> Result<(), Early> {
+/// Metric and statistic of `--convergence-metric`, under any of its names.
+fn settles(sweep: &Sweep) -> Result<Option<(&'static str, &'static str)>, Early> {
     let Some(wanted) = &sweep.repeats.convergence else {
-        return Ok(());
+        return Ok(None);
     };
-    let text = format!("{}({})<1", wanted.stat, wanted.metric);
-    match Gate::parse(&text) {
-        Ok(_) => Ok(()),
+    match Gate::parse(&format!("{}({})<1", wanted.stat, wanted.metric)) {
+        Ok(gate) => Ok(Some((gate.tag, gate.stat))),
         Err(error) => Err(Early::usage(format!("--convergence-metric: {error}"))),
     }
 }

@@ -305,7 +305,7 @@ fn capacity(found: &Plateau) -> String {
     };
     let line = match (found.estimated_capacity, found.knee) {
         (Some(most), Some(knee)) => format!(
-            "estimated capacity: {}{error} requests/s, of which concurrency {knee} has 95 %{unused}",
+            "estimated capacity: {}{error} requests/s, 95 % of it at concurrency {knee}{unused}",
             grouped(most)
         ),
         (Some(most), None) => format!(
