@@ -20,4 +20,4 @@ pub use compare::{Asked, compare};
 pub use plan::Options;
 pub use self_bench::{calibrate, self_bench};
 pub use sides::Run;
-pub use sweep::sweep;
+pub use sweep::{Ended, run_all, sweep};

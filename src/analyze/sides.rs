@@ -2,6 +2,7 @@
 
 use crate::archive::{RunFolder, Workload};
 use crate::stats::comparison::{Side, Source};
+use crate::stats::many::means;
 use crate::stats::summary::Verdict;
 use crate::stats::{Columns, Figures};
 use serde_json::{Map, Value};
@@ -74,6 +75,42 @@ impl Run {
             made_by,
             reasons: folder.reasons,
             notes,
+        })
+    }
+
+    /// Several runs of one side as one: its requests one run after the other, its figures their
+    /// means, the worst of its verdicts. `None` without a run.
+    pub fn pooled(name: &str, runs: Vec<Run>) -> Option<Run> {
+        let figures: Vec<&Figures> = runs.iter().map(|run| &run.figures).collect();
+        let figures = means(&figures);
+        let verdicts = || runs.iter().map(|run| run.side.verdict.clone());
+        let is = |name: &str| verdicts().any(|verdict| verdict.as_deref() == Some(name));
+        let worst = ["INVALID", "DEGRADED"].into_iter().find(|name| is(name));
+        let requests = runs.iter().map(|run| run.side.requests).sum();
+        let count = runs.len();
+        let mut all = runs.into_iter().enumerate();
+        let (_, mut pool) = all.next()?;
+        let verdict = worst.map(String::from).or(pool.side.verdict.take());
+        for (round, run) in all {
+            pool.columns = match (pool.columns.take(), run.columns) {
+                (Some(columns), Some(more)) => Some(columns.followed_by(&more, round as u64)),
+                _ => None,
+            };
+            pool.notes.extend(run.notes);
+            pool.reasons.extend(run.reasons);
+        }
+        pool.notes.dedup();
+        pool.reasons.sort();
+        pool.reasons.dedup();
+        Some(Run {
+            side: Side {
+                path: format!("{name} ({count} runs)"),
+                verdict,
+                requests,
+                ..pool.side
+            },
+            figures,
+            ..pool
         })
     }
 

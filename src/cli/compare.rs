@@ -1,8 +1,9 @@
 //! `tokenring compare`: runs against the first of them.
 
+use super::interleave;
 use crate::analyze::{Asked, Run, compare};
 use crate::archive::OutFile;
-use crate::base::{Exit, limits};
+use crate::base::{Exit, Ns, limits};
 use crate::report;
 use crate::stats::Gate;
 use crate::stats::bootstrap::Resampling;
@@ -20,7 +21,8 @@ The first run is the baseline. Exit code 4 when a --fail-if is so.
 Examples:
   tokenring compare before after
   tokenring compare before after --metric 'p95(ttft)' --metric request_latency
-  tokenring compare before after --fail-if 'p99(ttft)>+5%' --json diff.json";
+  tokenring compare before after --fail-if 'p99(ttft)>+5%' --json diff.json
+  tokenring compare --interleave=5 HOST:8000 HOST:8001 -- --streaming --concurrency 16";
 
 /// The subcommand.
 pub fn command() -> Command {
@@ -49,6 +51,27 @@ pub fn command() -> Command {
                 .help("Exit with 4 when it is so: p99(ttft)>+5%, ttft>500ms; repeatable"),
         )
         .arg(
+            Arg::new("interleave")
+                .long("interleave")
+                .value_name("ROUNDS")
+                .num_args(0..=1)
+                .require_equals(true)
+                .default_missing_value("3")
+                .value_parser(value_parser!(u32).range(1..=100))
+                .help(
+                    "Make the runs first, in turn: each RUN is then a url, and the flags of \
+                     `profile` follow after --; so many rounds [default: 3]",
+                ),
+        )
+        .arg(
+            Arg::new("PROFILE")
+                .help("Flags of `profile`, with --interleave")
+                .last(true)
+                .num_args(0..)
+                .allow_hyphen_values(true)
+                .requires("interleave"),
+        )
+        .arg(
             Arg::new("json")
                 .long("json")
                 .value_name("FILE")
@@ -58,8 +81,8 @@ pub fn command() -> Command {
 }
 
 /// Runs the subcommand.
-pub fn run(matches: &ArgMatches) -> Exit {
-    match compared(matches) {
+pub fn run(matches: &ArgMatches, launched: Ns) -> Exit {
+    match compared(matches, launched) {
         Ok(exit) => exit,
         Err(text) => {
             tell(&format!("error: {text}"));
@@ -68,7 +91,7 @@ pub fn run(matches: &ArgMatches) -> Exit {
     }
 }
 
-fn compared(matches: &ArgMatches) -> Result<Exit, String> {
+fn compared(matches: &ArgMatches, launched: Ns) -> Result<Exit, String> {
     let texts = |name: &str| matches.get_many::<String>(name).into_iter().flatten();
     let gate = |text: &String| Gate::parse(text).map_err(|error| format!("--fail-if: {error}"));
     let gates = texts("fail-if").map(gate).collect::<Result<Vec<_>, _>>()?;
@@ -81,8 +104,27 @@ fn compared(matches: &ArgMatches) -> Result<Exit, String> {
     let json: Option<&PathBuf> = matches.get_one("json");
     let path = json.filter(|path| path.as_path() != "-");
     let mut file = path.map(|path| open(path)).transpose()?;
-    let runs = paths.into_iter().map(|path| Run::open(path));
-    let runs = runs.collect::<Result<Vec<_>, _>>()?;
+    let mut exit = Exit::Ok;
+    let runs = match matches.get_one::<u32>("interleave") {
+        None => paths
+            .into_iter()
+            .map(|path| Run::open(path))
+            .collect::<Result<Vec<_>, _>>()?,
+        Some(rounds) => {
+            let urls: Vec<String> = paths
+                .iter()
+                .map(|path| path.display().to_string())
+                .collect();
+            let flags: Vec<String> = texts("PROFILE").cloned().collect();
+            match interleave::runs(&urls, *rounds, &flags, launched) {
+                Ok((runs, ended)) => {
+                    exit = ended;
+                    runs
+                }
+                Err(ended) => return Ok(ended),
+            }
+        }
+    };
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let by = Resampling {
         threads: threads.min(THREADS_MAX),
@@ -94,10 +136,9 @@ fn compared(matches: &ArgMatches) -> Result<Exit, String> {
         (Some(_), None) => show(&document),
         _ => show(report::compare::text(&found).as_bytes()),
     };
-    let mut exit = match found.is_failed() {
-        true => Exit::Threshold,
-        false => Exit::Ok,
-    };
+    if found.is_failed() {
+        exit = exit.worse(Exit::Threshold);
+    }
     if let Err(error) = shown {
         tell(&format!("error: stdout: {error}"));
         exit = exit.worse(Exit::Unexpected);

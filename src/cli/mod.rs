@@ -5,6 +5,7 @@
 mod compare;
 mod doctor;
 mod flags;
+mod interleave;
 mod mock;
 mod profile;
 mod refused;
@@ -67,7 +68,7 @@ pub fn main(args: impl IntoIterator<Item = OsString>, launched: Ns) -> Exit {
             profile::run(matches, &args, Layout::Analyze, launched, notes)
         }
         Some(("self-bench", matches)) => self_bench::run(matches),
-        Some(("compare", matches)) => compare::run(matches),
+        Some(("compare", matches)) => compare::run(matches, launched),
         Some(("mock", matches)) => mock::run(matches),
         Some(("doctor", _)) => doctor::run(),
         Some(("completions", matches)) => completions(matches),

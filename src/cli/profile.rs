@@ -84,7 +84,12 @@ fn unmet_wishes(matches: &ArgMatches) -> Vec<String> {
     notes
 }
 
-fn asked(matches: &ArgMatches, args: &[OsString], layout: Layout) -> Result<Asked, String> {
+/// What the flags, the file and the environment ask for.
+pub(super) fn asked(
+    matches: &ArgMatches,
+    args: &[OsString],
+    layout: Layout,
+) -> Result<Asked, String> {
     let mut settings = match matches.get_one::<String>("config") {
         Some(path) => config::read(Path::new(path), flags::key)?,
         None => Map::new(),

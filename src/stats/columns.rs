@@ -10,6 +10,9 @@ use super::summary::Figure;
 use super::whole::Whole;
 use crate::base::Anchor;
 
+/// Where the round of a request of several runs stands in its number.
+const ROUND_SHIFT: u32 = 40;
+
 /// What every request has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Row {
@@ -116,6 +119,34 @@ impl Columns {
                 }
             }
         }
+    }
+
+    /// These requests, then those of another run of the same metrics, whose numbers are those of its
+    /// `round`: the same request of two runs of one round has the same.
+    #[must_use]
+    pub fn followed_by(mut self, other: &Columns, round: u64) -> Columns {
+        let tags: Vec<String> = self
+            .metrics
+            .iter()
+            .map(|column| column.tag.clone())
+            .collect();
+        let columns: Vec<&[f64]> = tags
+            .iter()
+            .map(|tag| other.get(tag).unwrap_or_default())
+            .collect();
+        let mut values = Vec::with_capacity(tags.len());
+        for at in 0..other.len() {
+            let Some(row) = other.row(at) else { continue };
+            values.clear();
+            values.extend(
+                columns
+                    .iter()
+                    .map(|own| own.get(at).copied().unwrap_or(f64::NAN)),
+            );
+            let index = row.index + (round << ROUND_SHIFT);
+            self.push(Row { index, ..row }, &values);
+        }
+        self
     }
 
     /// Adds a metric that no request so far has; gives its place.
