@@ -716,3 +716,99 @@ fn a_file_holds_the_same_lists_as_the_flags() {
     let all = names(&dir.path().join("out"));
     assert_eq!(all, ["aggregate", "concurrency_1", "concurrency_2"]);
 }
+
+#[test]
+fn two_servers_take_turns_and_are_compared() {
+    let slow = Mock::start(&["--ttft-ms", "40", "--itl-ms", "1"]);
+    let fast = Mock::start(&["--ttft-ms", "10", "--itl-ms", "1"]);
+    let dir = tempfile::tempdir().unwrap();
+    let mut command = Command::new(assert_cmd::cargo::cargo_bin("tokenring"));
+    command
+        .args([
+            "compare",
+            "--interleave=2",
+            &fast.url,
+            &slow.url,
+            "--json",
+            "out.json",
+        ])
+        .args([
+            "--fail-if",
+            "p50(ttft)>+50%",
+            "--",
+            "-m",
+            "m",
+            "--streaming",
+            "--isl",
+            "8",
+        ])
+        .args([
+            "--osl",
+            "2",
+            "--request-count",
+            "60",
+            "--tokenizer",
+            "builtin",
+            "--cores",
+            "1",
+        ])
+        .args([
+            "--no-gpu-telemetry",
+            "--allow-invalid",
+            "--ui",
+            "none",
+            "--artifact-dir",
+            "out",
+        ])
+        .current_dir(dir.path())
+        .env_remove("OPENAI_API_KEY");
+    let output = command.output().unwrap();
+    code(&output, 4);
+    let found = json(&dir.path().join("out.json"));
+    let text = text(&output.stdout);
+    assert!(text.contains("worse"), "{text}");
+    assert!(text.contains("(2 runs)"), "{text}");
+    let trials = names(&dir.path().join("out/profile_runs"));
+    assert_eq!(trials, ["trial_0001", "trial_0002"]);
+    // The same prompts for both in each round, others in the next.
+    let seed = |trial: u32, side: u32| {
+        let folder = format!("out/profile_runs/trial_000{trial}/side_{side}");
+        json(&dir.path().join(folder).join("profile_export_aiperf.json"))["run_info"]["random_seed"]
+            .as_u64()
+            .unwrap()
+    };
+    assert_eq!(seed(1, 1), seed(1, 2));
+    assert_eq!(seed(2, 1), seed(2, 2));
+    assert_ne!(seed(1, 1), seed(2, 1));
+    assert!(!found.is_null());
+}
+
+#[test]
+fn a_resumed_report_is_that_of_a_sweep_without_a_break() {
+    // RS-3: what the checkpoint gives back is what was put in, to the last digit.
+    let mock = Mock::start(FAST);
+    let dir = tempfile::tempdir().unwrap();
+    let flags = [
+        "--concurrency",
+        "1,2",
+        "--enable-checkpointing",
+        "--random-seed",
+        "1",
+        "--price-per-hour",
+        "2",
+    ];
+    run("profile", &mock.url, dir.path(), &flags, 0);
+    let read = |name: &str| {
+        let path = dir.path().join("out/aggregate/sweep_aggregate").join(name);
+        std::fs::read(path).unwrap()
+    };
+    let files = [
+        "profile_export_aiperf_sweep.json",
+        "profile_export_aiperf_sweep.csv",
+    ];
+    let before = files.map(read);
+    let sent = mock.stat("requests");
+    run("profile", &mock.url, dir.path(), &flags, 0);
+    assert_eq!(mock.stat("requests"), sent, "all is in the checkpoint");
+    assert!(files.map(read) == before, "a digit has changed");
+}

@@ -358,3 +358,58 @@ pub(super) fn variant(
         false => Ok(cell),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn range(key: &str, range: &str) -> (Vec<f64>, Vec<String>) {
+        let mut notes = Vec::new();
+        let found = values(find(key).unwrap(), Some(range), None, &mut notes).unwrap();
+        (found.iter().map(number).collect(), notes)
+    }
+
+    #[test]
+    fn a_range_is_powers_of_two_or_steps() {
+        assert_eq!(
+            range("concurrency", "1:8"),
+            (vec![1.0, 2.0, 4.0, 8.0], vec![])
+        );
+        assert_eq!(range("concurrency", "1:7:3").0, [1.0, 4.0, 7.0]);
+        assert_eq!(range("num_dataset_entries", "5:7").0, [5.0, 6.0, 7.0]);
+        let (powers, notes) = range("isl", "100:1000");
+        assert_eq!(powers, [128.0, 256.0, 512.0]);
+        assert!(notes[0].contains("128, 256, 512"), "{notes:?}");
+        assert_eq!(range("concurrency", "4:4").0, [4.0]);
+        // A range of any size is cut, not filled.
+        let huge = range("num_dataset_entries", "1:9000000000000000000").0;
+        assert_eq!(huge.len(), crate::base::limits::RUNS_MAX + 1);
+    }
+
+    #[test]
+    fn a_list_keeps_its_order_and_whole_settings_take_whole_numbers() {
+        let rate = find("request_rate").unwrap();
+        let found = values(rate, None, Some("2.5, 1"), &mut Vec::new()).unwrap();
+        assert_eq!(found.iter().map(number).collect::<Vec<_>>(), [2.5, 1.0]);
+        let concurrency = find("concurrency").unwrap();
+        for list in ["2.5", "-1", "0", "x", "1,", ""] {
+            assert!(
+                values(concurrency, None, Some(list), &mut Vec::new()).is_err(),
+                "{list}"
+            );
+        }
+    }
+
+    #[test]
+    fn every_axis_is_a_setting_of_a_run() {
+        for axis in AXES {
+            let alone = serde_json::json!({ axis.key: 1 });
+            assert!(
+                serde_json::from_value::<crate::config::Draft>(alone).is_ok(),
+                "{}",
+                axis.key
+            );
+            assert_eq!(axis.flag.replace('-', "_"), axis.key);
+        }
+    }
+}

@@ -510,3 +510,120 @@ impl SweepDraft {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn asked(run: Value, sweep: Value, layout: Layout) -> Result<Asked, String> {
+        let Value::Object(mut run) = run else {
+            panic!("no object")
+        };
+        run.insert("model".into(), "m".into());
+        Typed {
+            run,
+            sweep: serde_json::from_value(sweep).unwrap(),
+            search: SearchDraft::default(),
+            layout,
+            key: &|name| Ok(name.replace('-', "_")),
+            command_line: "tokenring",
+        }
+        .check()
+    }
+
+    fn sweep(run: Value, sweep: Value) -> Sweep {
+        match asked(run, sweep, Layout::Profile).unwrap() {
+            Asked::Many(sweep) => sweep,
+            Asked::One(_) => panic!("one run"),
+        }
+    }
+
+    fn labels(sweep: &Sweep) -> Vec<&str> {
+        sweep
+            .variations
+            .iter()
+            .map(|point| point.label.as_str())
+            .collect()
+    }
+
+    #[test]
+    fn lists_are_a_grid_or_pairs_and_every_point_is_checked_for_itself() {
+        let lists = || json!({"concurrency": [1, 4], "isl": [8, 16]});
+        let grid = sweep(lists(), json!({}));
+        assert_eq!(
+            labels(&grid),
+            [
+                "isl_8__concurrency_1",
+                "isl_8__concurrency_4",
+                "isl_16__concurrency_1",
+                "isl_16__concurrency_4"
+            ]
+        );
+        let last = &grid.variations[3].config;
+        assert_eq!((last.isl.mean, last.load().slots()), (16.0, Some(4)));
+        let zip = sweep(lists(), json!({"sweep_type": "zip"}));
+        assert_eq!(
+            labels(&zip),
+            ["isl_8__concurrency_1", "isl_16__concurrency_4"]
+        );
+        let error = asked(json!({"concurrency": [1, 0]}), json!({}), Layout::Profile).unwrap_err();
+        assert!(
+            error.contains("--concurrency") && error.contains("concurrency_0"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn a_single_value_is_one_run_and_a_list_of_one_too() {
+        for run in [json!({"concurrency": 2}), json!({"concurrency": [2]})] {
+            let found = asked(run, json!({}), Layout::Profile).unwrap();
+            let Asked::One(checked) = found else {
+                panic!("many")
+            };
+            assert_eq!(checked.config.load().slots(), Some(2));
+        }
+        assert!(
+            asked(json!({}), json!({}), Layout::Analyze)
+                .unwrap_err()
+                .contains("nothing varies")
+        );
+        let repeats = sweep(json!({}), json!({"num_profile_runs": 2}));
+        assert_eq!((labels(&repeats), repeats.repeats.count), (vec![""], 2));
+    }
+
+    #[test]
+    fn a_fingerprint_holds_what_changes_the_result_and_no_secret() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(
+            file.path(),
+            r#"{"points":[{"time_s":0,"qps":5},{"time_s":9,"qps":5}]}"#,
+        )
+        .unwrap();
+        let of = |key: &str, ui: &str| {
+            let run = json!({
+                "num_users": null, "api_key": key, "ui": ui, "isl": [8, 16],
+                "request_rate_series": file.path().display().to_string(),
+                "header": ["Authorization: Bearer sk-header-secret"],
+            });
+            let Value::Object(mut run) = run else {
+                panic!()
+            };
+            run.shift_remove("num_users");
+            sweep(run.into(), json!({})).fingerprint
+        };
+        let one = of("sk-0123456789", "none");
+        assert_eq!(one, of("sk-9876543210", "simple"));
+        let text = serde_json::to_string(&one).unwrap();
+        assert!(!text.contains("sk-"), "{text}");
+        let content = "request_rate_series (its content)";
+        let before = one[content].clone();
+        std::fs::write(
+            file.path(),
+            r#"{"points":[{"time_s":0,"qps":6},{"time_s":9,"qps":5}]}"#,
+        )
+        .unwrap();
+        assert_ne!(of("sk-0123456789", "none")[content], before);
+        assert!(!one.contains_key("isl"), "what varies is in each run");
+    }
+}

@@ -16,6 +16,8 @@ mod input_config;
 pub mod json;
 pub mod jsonl;
 pub mod many;
+#[cfg(test)]
+mod many_tests;
 mod phases;
 pub mod search;
 pub mod self_bench;
