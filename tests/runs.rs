@@ -91,34 +91,32 @@ fn a_run_is_read_back_to_the_digit_from_its_shard_and_from_its_lines() {
 #[test]
 fn a_prefix_names_the_shard_too_and_a_summary_alone_has_none() {
     let mock = Mock::start(&["--ttft-ms", "3", "--itl-ms", "1"]);
-    let dir = tempfile::tempdir().unwrap();
+    let parent = tempfile::tempdir().unwrap();
+    // The first run is moved aside, beside it.
+    let dir = parent.path().join("run");
     let run = |flags: &[&str]| {
         let all = [&["--request-count=5", "--osl=3"], flags].concat();
-        let output = ran::command(&mock.url, dir.path(), &all).output().unwrap();
+        let output = ran::command(&mock.url, &dir, &all).output().unwrap();
         ran::code(&output, 0);
     };
     run(&["--profile-export-prefix=foo"]);
-    assert!(dir.path().join("foo_records.bin").is_file());
-    assert_eq!(requests(dir.path()).len(), 5);
+    assert!(dir.join("foo_records.bin").is_file());
+    assert_eq!(requests(&dir).len(), 5);
     // The next run moves it aside with the others.
     run(&["--export-level=summary"]);
-    assert!(!dir.path().join("foo_records.bin").exists());
-    assert!(
-        RunFolder::open(dir.path())
-            .unwrap()
-            .columns()
-            .unwrap()
-            .is_none()
-    );
+    assert!(!dir.join("foo_records.bin").exists());
+    assert!(RunFolder::open(&dir).unwrap().columns().unwrap().is_none());
 }
 
 /// A short run with these flags: its exit code, screen, messages and assertions.
 fn asserted(url: &str, flags: &[&str]) -> (Option<i32>, String, String, serde_json::Value) {
-    let dir = tempfile::tempdir().unwrap();
+    let parent = tempfile::tempdir().unwrap();
+    // The first run is moved aside, beside it.
+    let dir = parent.path().join("run");
     let all = [&["--request-count=6", "--osl=3"], flags].concat();
-    let output = ran::command(url, dir.path(), &all).output().unwrap();
+    let output = ran::command(url, &dir, &all).output().unwrap();
     let (screen, told) = (ran::text(&output.stdout), ran::text(&output.stderr));
-    let path = dir.path().join("profile_export_aiperf.json");
+    let path = dir.join("profile_export_aiperf.json");
     let json = std::fs::read_to_string(path).unwrap_or("{}".into());
     let mut json: serde_json::Value = serde_json::from_str(&json).unwrap();
     if !json["client"].is_null() {
