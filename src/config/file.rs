@@ -6,8 +6,8 @@ use serde_json::{Map, Value};
 use std::path::Path;
 
 /// Reads a file. `key` knows a setting by any of its names, or says why there is none; what comes
-/// back has the keys of [`Draft`], [`SweepDraft`] and [`SearchDraft`]. Errors name the file, and the
-/// line where it is known.
+/// back has the keys of [`Draft`], [`SweepDraft`] and [`SearchDraft`]. Errors name the file, and
+/// the line where it is known.
 pub fn read(
     path: &Path,
     key: impl Fn(&str) -> Result<String, String>,

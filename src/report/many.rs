@@ -308,10 +308,15 @@ fn capacity(found: &Plateau) -> String {
             "estimated capacity: {}{error} requests/s, 95 % of it at concurrency {knee}{unused}",
             grouped(most)
         ),
-        (Some(most), None) => format!(
-            "estimated capacity: at least {}{error} requests/s{unused}",
-            grouped(most)
-        ),
+        (Some(most), None) => {
+            let used = found.rungs.iter().rev().find(|rung| rung.is_consistent());
+            let used = used.map_or(0, |rung| rung.concurrency);
+            format!(
+                "estimated capacity: at least {}{error} requests/s, by the points up to \
+                 concurrency {used}{unused}",
+                grouped(most)
+            )
+        }
         (None, _) => format!("estimated capacity: not known{unused}"),
     };
     format!("  {line}\n")

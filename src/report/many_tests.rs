@@ -200,13 +200,13 @@ fn a_run_without_a_metric_leaves_its_cells_blank() {
     let mut all = runs();
     all.runs[0].figures.0.remove(0);
     let csv = String::from_utf8(sweep::csv(&all)).unwrap();
-    let mut reader = csv::ReaderBuilder::new().from_reader(csv.as_bytes());
+    let mut reader = ::csv::ReaderBuilder::new().from_reader(csv.as_bytes());
     let head = reader.headers().unwrap().clone();
     let at = head
         .iter()
         .position(|name| name == "time_to_first_token_p99")
         .unwrap();
-    let rows: Vec<csv::StringRecord> = reader.records().map(Result::unwrap).collect();
+    let rows: Vec<::csv::StringRecord> = reader.records().map(Result::unwrap).collect();
     assert_eq!((&rows[0][at], &rows[1][at]), ("", "48.1000"));
 }
 

@@ -121,8 +121,8 @@ impl Columns {
         }
     }
 
-    /// These requests, then those of another run of the same metrics, whose numbers are those of its
-    /// `round`: the same request of two runs of one round has the same.
+    /// These requests, then those of another run of the same metrics, whose numbers are those of
+    /// its `round`: the same request of two runs of one round has the same.
     #[must_use]
     pub fn followed_by(mut self, other: &Columns, round: u64) -> Columns {
         let tags: Vec<String> = self
