@@ -9,6 +9,7 @@ mod compare;
 mod ladder;
 mod memory;
 mod plan;
+mod redraw;
 pub mod search;
 mod seek;
 mod self_bench;

@@ -1,6 +1,7 @@
 //! A sweep: one run after the other, each kept as soon as it is over; then what they amount to.
 
 use super::cell::{self, Cell};
+use super::redraw::redraw;
 use super::seek;
 use super::summary;
 use crate::archive::{Checkpoint, put_aside};
@@ -166,7 +167,8 @@ impl Course {
             self.go_on()?;
         }
         let has_failed = self.runs.iter().any(|run| run.fault.is_some());
-        let runs = self.summed_up(self.ended.is_none() && !has_failed);
+        let mut runs = self.summed_up(self.ended.is_none() && !has_failed);
+        runs.redrawn = redraw(&runs, &self.parent);
         let published = summary::publish(&runs, &self.sweep, found.as_ref(), &self.parent);
         let mut exit = self.exit.worse(published);
         if let Some(text) = &self.ended {
@@ -393,6 +395,7 @@ impl Course {
             axes: sweep.axes.iter().map(varied).collect(),
             points: points(sweep),
             is_search: sweep.search.is_some(),
+            redrawn: Vec::new(),
             trials: sweep.repeats.count,
             runs: self.runs.clone(),
             is_complete,

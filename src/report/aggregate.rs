@@ -83,7 +83,27 @@ pub fn json(runs: &Runs, point: &Point<'_>) -> Value {
             "verdicts": point.runs.iter().map(|run| &run.verdict).collect::<Vec<&String>>(),
         },
         "metrics": metrics,
+        "client": {"block_bootstrap": redrawn(runs, point)},
     })
+}
+
+/// Intervals by the requests of all runs of the point.
+fn redrawn(runs: &Runs, point: &Point<'_>) -> Map<String, Value> {
+    let own = runs
+        .redrawn
+        .iter()
+        .filter(|own| own.label == point.first.label);
+    own.map(|own| {
+        let over = &own.over;
+        let value = json!({
+            "estimate": over.estimate,
+            "ci_low": over.low,
+            "ci_high": over.high,
+            "std_error": over.std_error,
+        });
+        (format!("{}_{}", own.tag, own.stat), value)
+    })
+    .collect()
 }
 
 /// `{mean, std, ...}`; one run has no t, a mean of zero no cv.

@@ -325,6 +325,11 @@ fn capacity(found: &Plateau) -> String {
 /// Mean and interval of each point's repeats.
 fn repeats(runs: &Runs, points: &[Point<'_>]) -> String {
     let mut out = String::new();
+    out.push_str(&format!(
+        "repeats: mean over runs ± half of its {:.0} % interval (Student's t); by requests: the same of \
+         all their requests, in blocks drawn again\n",
+        100.0 * runs.level
+    ));
     for point in points {
         let label = match point.first.label.as_str() {
             "" => "repeats".into(),
@@ -350,14 +355,21 @@ fn repeats(runs: &Runs, points: &[Point<'_>]) -> String {
             let Some(found) = Confidence::of(&each, runs.level) else {
                 continue;
             };
+            let redrawn = runs.redrawn(&point.first.label, tag, stat);
+            let redrawn = redrawn.map_or(String::new(), |over| {
+                format!(
+                    "; by requests {} to {}",
+                    grouped(over.low),
+                    grouped(over.high)
+                )
+            });
             out.push_str(&format!(
-                "  {:<32} {:>14} ± {} (std {}, cv {:.1} %, {:.0} % interval of the mean)\n",
+                "  {:<28} {:>14} ± {} (std {}, cv {:.1} %){redrawn}\n",
                 format!("{stat}({tag})"),
                 with_unit(rounded(found.mean), unit),
                 grouped((found.high - found.low) / 2.0),
                 grouped(found.std),
                 100.0 * found.cv,
-                100.0 * runs.level
             ));
         }
     }

@@ -115,6 +115,8 @@ fn repeats_have_intervals_and_too_few_of_them_are_marked() {
     );
     let points = two.by_point();
     let found = aggregate::json(&two, &points[0]);
+    let by_blocks = &found["client"]["block_bootstrap"]["time_to_first_token_p99"];
+    assert_eq!(by_blocks["ci_low"], 101.0);
     let ttft = &found["metrics"]["time_to_first_token_p99"];
     for (key, value) in [
         ("mean", 105.0),

@@ -1,5 +1,6 @@
 //! Many runs of one command: what is kept of each, and what they amount to.
 
+use super::bootstrap::Interval;
 use super::figures::{Figures, MetricFigures};
 use super::gate::Gate;
 use super::knee::{Knee, LoadPoint};
@@ -57,6 +58,20 @@ pub struct Varied {
     pub values: Vec<f64>,
 }
 
+/// How far a statistic over the requests of all runs of a point can be off by which requests those
+/// were.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Redrawn {
+    /// The point.
+    pub label: String,
+    /// Metric.
+    pub tag: String,
+    /// `avg`, `p99`.
+    pub stat: String,
+    /// Estimate and interval.
+    pub over: Interval,
+}
+
 /// The runs of a command.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct Runs {
@@ -74,6 +89,8 @@ pub struct Runs {
     pub is_complete: bool,
     /// The points were picked by a search, which says itself where the limit is.
     pub is_search: bool,
+    /// By blocks of requests, as far as the runs' requests are there.
+    pub redrawn: Vec<Redrawn>,
     /// Service levels.
     pub slos: Vec<Gate>,
     /// Price of an hour.
@@ -120,6 +137,12 @@ impl Runs {
             })
         };
         self.points.iter().filter_map(of).collect()
+    }
+
+    /// How far a statistic of a point can be off by which requests its runs had.
+    pub fn redrawn(&self, label: &str, tag: &str, stat: &str) -> Option<&Interval> {
+        let is_it = |own: &&Redrawn| own.label == label && own.tag == tag && own.stat == stat;
+        self.redrawn.iter().find(is_it).map(|own| &own.over)
     }
 
     /// The setting that is the load, where one varies.
