@@ -24,7 +24,7 @@ const COLUMNS: [&str; 11] = [
 ];
 
 /// A statistic over the repeats.
-pub(super) struct Repeated {
+struct Repeated {
     /// `time_to_first_token_p99`.
     pub name: String,
     pub unit: String,
@@ -32,7 +32,7 @@ pub(super) struct Repeated {
 }
 
 /// Each statistic that all good runs of a point have.
-pub(super) fn repeated(point: &Point<'_>, level: f64) -> Vec<Repeated> {
+fn repeated(point: &Point<'_>, level: f64) -> Vec<Repeated> {
     let mut all = Vec::new();
     for metric in &point.figures.0 {
         for (stat, _) in &metric.stats {
@@ -57,13 +57,6 @@ pub fn json(runs: &Runs, point: &Point<'_>) -> Value {
     let error = |run: &RunRecord| run.fault.clone().unwrap_or_default();
     let failed = |run: &&RunRecord| json!({"label": run.folder, "error": error(run)});
     let broken = point.runs.iter().filter(|run| run.fault.is_some());
-    let metrics: Map<String, Value> = repeated(point, runs.level)
-        .into_iter()
-        .map(|metric| {
-            let value = statistics(&metric);
-            (metric.name, value)
-        })
-        .collect();
     json!({
         "schema_version": SCHEMA_VERSION,
         "tokenring_version": env!("CARGO_PKG_VERSION"),
@@ -82,7 +75,7 @@ pub fn json(runs: &Runs, point: &Point<'_>) -> Value {
             "quotable": point.good.len() >= super::many::TRIALS_MIN,
             "verdicts": point.runs.iter().map(|run| &run.verdict).collect::<Vec<&String>>(),
         },
-        "metrics": metrics,
+        "metrics": metrics(point, runs.level),
         "client": {"block_bootstrap": redrawn(runs, point)},
     })
 }
@@ -106,8 +99,18 @@ fn redrawn(runs: &Runs, point: &Point<'_>) -> Map<String, Value> {
     .collect()
 }
 
+/// All of them, by name.
+pub(super) fn metrics(point: &Point<'_>, level: f64) -> Map<String, Value> {
+    let each = repeated(point, level).into_iter();
+    each.map(|metric| {
+        let value = statistics(&metric);
+        (metric.name, value)
+    })
+    .collect()
+}
+
 /// `{mean, std, ...}`; one run has no t, a mean of zero no cv.
-pub(super) fn statistics(metric: &Repeated) -> Value {
+fn statistics(metric: &Repeated) -> Value {
     let over = &metric.over;
     let cv = over.cv.is_finite().then_some(over.cv);
     json!({

@@ -188,13 +188,7 @@ fn marks(runs: &Runs, points: &[Point<'_>]) -> Vec<String> {
         return vec![String::new(); points.len()];
     };
     let mark = |point: &Point<'_>| {
-        let (own, others): (Vec<_>, Vec<_>) = point
-            .first
-            .values
-            .iter()
-            .cloned()
-            .partition(|(key, _)| key == axis.key);
-        let load = own.first().map(|(_, load)| *load);
+        let (load, others) = point.split(axis.key);
         let knee = knees.iter().find(|(common, _)| *common == others);
         let Some((_, knee)) = knee else {
             return String::new();

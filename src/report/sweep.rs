@@ -1,7 +1,7 @@
 //! `profile_export_aiperf_sweep.{json,csv}`: all points of a sweep, the best of them and those that
 //! no other beats, as AIPerf writes it; the knee under `client`.
 
-use super::aggregate::{parameters, repeated, statistics};
+use super::aggregate::{metrics, parameters};
 use super::csv::line;
 use crate::stats::Figures;
 use crate::stats::knee::Knee;
@@ -26,13 +26,7 @@ pub fn json(runs: &Runs) -> Value {
         .map(|run| json!({"label": run.folder, "error": run.fault}))
         .collect();
     let combination = |point: &&Point<'_>| {
-        let metrics: Map<String, Value> = repeated(point, runs.level)
-            .into_iter()
-            .map(|metric| {
-                let value = statistics(&metric);
-                (metric.name, value)
-            })
-            .collect();
+        let metrics = metrics(point, runs.level);
         json!({"parameters": parameters(point.first), "metrics": metrics})
     };
     json!({

@@ -28,7 +28,8 @@ pub struct Knee {
     pub meets: Option<f64>,
     /// A higher load met them too, after one that did not.
     pub meets_again: bool,
-    /// The load beyond which throughput grows by less than 5 % per doubling.
+    /// The load beyond which throughput grows by less than 5 % per doubling, up to every later
+    /// point.
     pub saturated: Option<f64>,
     /// That growth from the last point but one to the last, as a ratio per doubling of the load.
     pub growth_last: Option<f64>,
@@ -66,8 +67,15 @@ impl Knee {
         };
         let good = points.iter().take_while(|point| point.meets == Some(true));
         let good = good.count();
-        let growths: Vec<Option<f64>> = points.windows(2).map(|w| growth(&w[0], &w[1])).collect();
-        let is_flat = |found: &Option<f64>| found.is_some_and(|growth| growth < GROWTH_MIN);
+        // Whatever comes later: a point that was slow by chance is no limit.
+        let is_flat = |at: &usize| {
+            let later = &points[at + 1..];
+            let grows = |to: &LoadPoint| growth(&points[*at], to);
+            let growths: Vec<f64> = later.iter().filter_map(grows).collect();
+            !growths.is_empty() && growths.iter().all(|growth| *growth < GROWTH_MIN)
+        };
+        let flat = (0..points.len()).find(is_flat);
+        let last = points.len().checked_sub(2);
         Knee {
             doubled: points
                 .iter()
@@ -76,8 +84,8 @@ impl Knee {
                 .map(|point| point.load),
             meets: good.checked_sub(1).map(|last| points[last].load),
             meets_again: points[good..].iter().any(|point| point.meets == Some(true)),
-            saturated: growths.iter().position(is_flat).map(|at| points[at].load),
-            growth_last: growths.last().copied().flatten(),
+            saturated: flat.map(|at| points[at].load),
+            growth_last: last.and_then(|at| growth(&points[at], &points[at + 1])),
         }
     }
 
@@ -121,6 +129,17 @@ mod tests {
         assert_eq!(knee.meets, Some(1.0));
         assert_eq!(knee.saturated, Some(96.0));
         assert!(knee.is_reached() && !knee.meets_again);
+    }
+
+    #[test]
+    fn a_point_that_was_slow_by_chance_is_no_limit() {
+        let sweep = [
+            (16.0, 50.0, 1_000.0),
+            (32.0, 51.0, 1_010.0),
+            (64.0, 52.0, 3_000.0),
+            (128.0, 53.0, 3_010.0),
+        ];
+        assert_eq!(Knee::of(&points(&sweep)).saturated, Some(64.0));
     }
 
     #[test]

@@ -116,6 +116,15 @@ pub struct Point<'a> {
     pub figures: Figures,
 }
 
+impl Point<'_> {
+    /// The value of one setting that varies, and all others.
+    pub fn split(&self, key: &str) -> (Option<f64>, Values) {
+        let values = self.first.values.iter().cloned();
+        let (own, others): (Values, Values) = values.partition(|(name, _)| name == key);
+        (own.first().map(|(_, value)| *value), others)
+    }
+}
+
 impl Runs {
     /// The points that have a run, in the order planned.
     pub fn by_point(&self) -> Vec<Point<'_>> {
@@ -161,16 +170,11 @@ impl Runs {
             if point.good.is_empty() {
                 continue;
             }
-            let (own, others): (Vec<_>, Vec<_>) = point
-                .first
-                .values
-                .iter()
-                .cloned()
-                .partition(|(key, _)| key == axis.key);
-            let Some((_, load)) = own.first() else {
+            let (load, others) = point.split(axis.key);
+            let Some(load) = load else {
                 continue;
             };
-            let found = self.load_point(*load, &point.figures);
+            let found = self.load_point(load, &point.figures);
             match series.iter_mut().find(|(common, _)| *common == others) {
                 Some((_, points)) => points.push(found),
                 None => series.push((others, vec![found])),
