@@ -543,7 +543,7 @@ fn bad_input_names_its_flag_before_anything_is_sent() {
     let in_file = dir.path().join("file/run");
     for (flags, named) in [
         (&["--concurrency", "0"][..], "--concurrency"),
-        (&["--concurrency", "1,2"], "--concurrency"),
+        (&["--concurrency", "1,x"], "--concurrency"),
         (&["--model", "a", "b"], "--model"),
         (&["--request-rate", "nan"], "--request-rate"),
         (
