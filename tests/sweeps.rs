@@ -560,8 +560,12 @@ fn until_saturated_goes_on_until_the_knee() {
     assert_eq!(knee["is_reached"], true, "{}", text(&output.stdout));
     let at = knee["saturated_at"].as_f64().unwrap();
     assert!((2.0..=8.0).contains(&at), "{knee}");
-    assert_eq!(
-        sweep["client"]["capacity"]["is_saturated"], true,
+    // Four at a time, some 21 ms each: 190 a second, on a quiet machine.
+    let most = sweep["client"]["capacity"]["estimated_capacity"]
+        .as_f64()
+        .unwrap();
+    assert!(
+        (60.0..=200.0).contains(&most),
         "{}",
         sweep["client"]["capacity"]
     );

@@ -320,8 +320,8 @@ fn capacity(found: &Plateau) -> String {
 fn repeats(runs: &Runs, points: &[Point<'_>]) -> String {
     let mut out = String::new();
     out.push_str(&format!(
-        "repeats: mean over runs ± half of its {:.0} % interval (Student's t); by requests: that of all \
-         their requests, in blocks drawn again\n",
+        "repeats: mean over runs ± half of its {:.0} % interval (Student's t); by requests: that of \
+         all their requests, in blocks drawn again\n",
         100.0 * runs.level
     ));
     for point in points {
