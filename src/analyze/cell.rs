@@ -8,9 +8,12 @@ use crate::stats::convergence::Criterion;
 use crate::stats::many::RunRecord;
 use crate::stats::plateau::Rung;
 use crate::stats::summary::GpuSummary;
-use crate::stats::{Figures, MetricFigures};
+use crate::stats::{Figures, Gate, MetricFigures};
 use sha2::{Digest, Sha256};
 use std::path::{Path, PathBuf};
+
+/// A run of which so many percent failed is no point of a sweep.
+const HALF: f64 = 50.0;
 
 /// A run to be.
 pub struct Cell<'a> {
@@ -160,6 +163,8 @@ pub fn record(
             .collect(),
         failed_share: failed,
         fault: fault(recorded),
+        is_short: is_short(config),
+        failed_asserts: failed_asserts(config, &recorded.figures),
         rung: load.slots().and_then(|slots| Rung::of(summary, slots)),
         figures: recorded.figures.clone(),
         gpus: summary
@@ -168,6 +173,24 @@ pub fn record(
             .map(|gpu| (gpu.index, gpu_figures(gpu)))
             .collect(),
     }
+}
+
+/// Conditions of `--assert` that do not hold of a run's figures.
+pub fn failed_asserts(config: &Config, figures: &Figures) -> Vec<String> {
+    let gates = config.asserts.iter().flat_map(|text| Gate::parse(text));
+    let judged = gates.map(|gate| gate.judge(figures));
+    judged
+        .filter(|assertion| !assertion.holds)
+        .map(|assertion| assertion.text)
+        .collect()
+}
+
+/// A closed loop of fewer requests than slots.
+fn is_short(config: &Config) -> bool {
+    let (slots, requests) = (config.load().slots(), config.main().requests);
+    slots
+        .zip(requests)
+        .is_some_and(|(slots, requests)| requests < u64::from(slots))
 }
 
 /// Of a GPU, its energy among them.
@@ -219,12 +242,20 @@ fn fault(recorded: &Recorded) -> Option<String> {
     if summary.was_cancelled {
         return Some("stopped by a signal".into());
     }
-    if count == 0.0 {
+    let failed = recorded
+        .figures
+        .get("request_error_rate", "avg")
+        .unwrap_or(0.0);
+    if count == 0.0 || failed >= HALF {
         let most = summary
             .errors
             .first()
             .map(|error| format!(": {}", error.name));
-        return Some(format!("no request succeeded{}", most.unwrap_or_default()));
+        let how_many = match count == 0.0 {
+            true => "no request succeeded".to_string(),
+            false => format!("{failed:.0} % of its requests failed"),
+        };
+        return Some(format!("{how_many}{}", most.unwrap_or_default()));
     }
     let crossed = summary.client.failure_limit;
     crossed.map(|share| format!("more than {:.0} % of its requests failed", 100.0 * share))

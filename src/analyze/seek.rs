@@ -35,10 +35,6 @@ fn point(course: &Course, spec: &SearchSpec, probe: &Probe) -> Result<Variation,
     let axis = crate::config::axis(spec.axis.name()).ok_or("no such setting")?;
     let (mut variation, _) = course.sweep.template.at(&[(axis, probe.value)])?;
     let config = &mut variation.config;
-    if probe.requests.is_some() {
-        config.main_mut().requests = probe.requests;
-        config.request_count_defaulted = false;
-    }
     if !spec.goodput.is_empty() {
         config.goodput.clone_from(&spec.goodput);
     }

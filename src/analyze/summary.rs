@@ -95,6 +95,8 @@ fn write(
     let moved = ours.iter().map(|path| match sweep.layout {
         // A folder of repeats alone is the aggregate's own; its runs lie elsewhere.
         Layout::Profile if *path == top => Ok(()),
+        // What it goes on with is its own.
+        _ if sweep.resumes => Ok(()),
         _ => put_aside(path),
     });
     let mut results: Vec<Result<(), ArchiveError>> = moved.collect();

@@ -4,13 +4,13 @@ use super::cell::{self, Cell};
 use super::redraw::redraw;
 use super::seek;
 use super::summary;
-use crate::archive::{Checkpoint, put_aside};
+use crate::archive::{Checkpoint, RunDir, put_aside};
 use crate::base::{Exit, Ns, limits};
-use crate::config::{Order, Sweep, Variation};
+use crate::config::{Order, PostProcess, Sweep, Variation};
 use crate::profile::{self, Bench, Early, Launch, Recorded, Signals};
 use crate::report;
 use crate::stats::convergence::{Criterion, RUNS_MIN};
-use crate::stats::gate::{Gate, Limit};
+use crate::stats::gate::{Gate, Limit, subject};
 use crate::stats::many::{RunRecord, Runs, Varied};
 use crate::view::tell;
 use std::path::PathBuf;
@@ -49,7 +49,11 @@ pub fn run_all(sweep: Sweep, launch: Launch) -> Result<Ended, Exit> {
         tell(&format!("note: {}", secrets.shown(note)));
     }
     if sweep.variations[0].config.dry_run {
-        return Err(dry_run(&sweep, launch));
+        let checked = slos(&sweep).and_then(|_| settles(&sweep)).map(|_| ());
+        return Err(match checked {
+            Ok(()) => dry_run(&sweep, launch),
+            Err(early) => told(early),
+        });
     }
     let mut signals = None;
     let begun = Signals::heard().and_then(|heard| {
@@ -103,6 +107,10 @@ impl Course {
             .checkpoint_dir
             .clone()
             .unwrap_or_else(|| parent.clone());
+        if let (Err(error), true) = (RunDir::check(&folder, &[]), sweep.checkpoint_dir.is_some()) {
+            let text = format!("--checkpoint-dir {}: {}", folder.display(), error.source);
+            return Err(Early::usage(text));
+        }
         let first = &sweep.variations[0].config;
         let seed = first.seed & limits::RANDOM_SEED_MAX;
         let mut is_stale = false;
@@ -166,15 +174,24 @@ impl Course {
         if self.sweep.until_saturated {
             self.go_on()?;
         }
+        if let (Some(text), true) = (&self.ended, self.runs.is_empty()) {
+            return Err(Early::new(
+                self.exit,
+                format!("{text}: there are no results"),
+            ));
+        }
         let has_failed = self.runs.iter().any(|run| run.fault.is_some());
         let mut runs = self.summed_up(self.ended.is_none() && !has_failed);
         runs.redrawn = redraw(&runs, &self.parent);
         let published = summary::publish(&runs, &self.sweep, found.as_ref(), &self.parent);
         let mut exit = self.exit.worse(published);
+        let is_lost = published != Exit::Ok && !has_failed;
         if let Some(text) = &self.ended {
             tell(&format!("{text}; --resume goes on from here"));
         } else if has_failed {
             tell("some runs have failed; --resume runs them again");
+        } else if is_lost {
+            tell("the report could not be written: --resume writes it again, and runs nothing");
         } else if !self.sweep.keeps_checkpoint
             && let Err(error) = self.checkpoint.remove()
         {
@@ -226,8 +243,15 @@ impl Course {
             let allows = self.sweep.variations[0].config.allow_invalid;
             if !allows && runs.runs.iter().any(is_limit) {
                 tell(
-                    "note: --until-saturated: the last point is INVALID: the client, or what it \
-                      runs on, has its limit before the server",
+                    "note: --until-saturated ends: the last point is INVALID, the client or its \
+                      machine had its limit there; --allow-invalid goes on",
+                );
+                return Ok(());
+            }
+            if runs.runs.iter().any(|run| run.is_short) {
+                tell(
+                    "note: --until-saturated ends: the last point has fewer requests than it was \
+                      to have in flight; give a higher --request-count, or a duration",
                 );
                 return Ok(());
             }
@@ -316,7 +340,16 @@ impl Course {
         self.keep(run.clone(), true);
     }
 
-    fn keep(&mut self, run: RunRecord, is_new: bool) {
+    /// Takes a run in, of this command or of its checkpoint: it is judged by what is asked now.
+    fn keep(&mut self, mut run: RunRecord, is_new: bool) {
+        let config = &self.sweep.variations[0].config;
+        run.failed_asserts = cell::failed_asserts(config, &run.figures);
+        if run.verdict == "INVALID" && !config.allow_invalid {
+            self.exit = self.exit.worse(Exit::Invalid);
+        }
+        if !run.failed_asserts.is_empty() {
+            self.exit = self.exit.worse(Exit::Threshold);
+        }
         if self.sweep.shows_rows {
             let number = self.runs.len() + 1;
             let of = self
@@ -396,6 +429,7 @@ impl Course {
             points: points(sweep),
             is_search: sweep.search.is_some(),
             redrawn: Vec::new(),
+            allows_invalid: sweep.variations[0].config.allow_invalid,
             trials: sweep.repeats.count,
             runs: self.runs.clone(),
             is_complete,
@@ -437,7 +471,16 @@ fn order(sweep: &Sweep) -> Vec<(usize, u32)> {
 
 /// The service levels of a good point; TTFT p99 below 500 ms where none is given and there is one.
 fn slos(sweep: &Sweep) -> Result<Vec<Gate>, Early> {
+    if let Some((_, PostProcess::Knee { tag, stat, .. })) = &sweep.post {
+        known(tag, stat).map_err(|error| {
+            Early::usage(format!(
+                "--degradation-metric-tag, --degradation-stat: {error}"
+            ))
+        })?;
+    }
     if let Some(spec) = &sweep.search {
+        known(&spec.objective.tag, &spec.objective.stat)
+            .map_err(|error| Early::usage(format!("--search-metric, --search-stat: {error}")))?;
         return seek::slos(spec);
     }
     if sweep.slos.is_empty() {
@@ -463,8 +506,14 @@ fn settles(sweep: &Sweep) -> Result<Option<(&'static str, &'static str)>, Early>
     let Some(wanted) = &sweep.repeats.convergence else {
         return Ok(None);
     };
-    match Gate::parse(&format!("{}({})<1", wanted.stat, wanted.metric)) {
-        Ok(gate) => Ok(Some((gate.tag, gate.stat))),
+    match known(&wanted.metric, &wanted.stat) {
+        Ok(found) => Ok(Some(found)),
         Err(error) => Err(Early::usage(format!("--convergence-metric: {error}"))),
     }
+}
+
+/// A metric and a statistic under any of their names. Errors: there is none such.
+fn known(metric: &str, stat: &str) -> Result<(&'static str, &'static str), String> {
+    let (metric, stat) = subject(&format!("{stat}({metric})"))?;
+    Ok((metric.tag, stat))
 }

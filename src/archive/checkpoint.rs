@@ -56,6 +56,15 @@ impl Checkpoint {
         let path = folder.join(CHECKPOINT);
         let shown = path.display().to_string();
         let mut text = Vec::new();
+        match path.metadata() {
+            Ok(found) if !found.is_file() => {
+                return Err(format!("{shown}: no regular file; move it away"));
+            }
+            Ok(found) if found.len() > BYTES_MAX => {
+                return Err(format!("{shown}: too large for a checkpoint; move it away"));
+            }
+            _ => {}
+        }
         match std::fs::File::open(&path) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(format!("{shown}: {error}")),

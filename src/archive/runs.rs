@@ -258,16 +258,18 @@ fn read_file(path: &Path, bytes_max: u64) -> Result<Vec<u8>, RunError> {
     if !found.is_file() {
         return Err(RunError::content(path, "no regular file"));
     }
-    let mut bytes = Vec::with_capacity(usize::try_from(found.len().min(bytes_max)).unwrap_or(0));
+    let too_large = || RunError::content(path, format!("more than {bytes_max} bytes"));
+    let mut bytes = Vec::new();
+    let size = usize::try_from(found.len()).unwrap_or(usize::MAX);
+    if found.len() > bytes_max || bytes.try_reserve_exact(size).is_err() {
+        return Err(too_large());
+    }
     let file = std::fs::File::open(path).map_err(fail)?;
     file.take(bytes_max + 1)
         .read_to_end(&mut bytes)
         .map_err(fail)?;
     match bytes.len() as u64 > bytes_max {
-        true => Err(RunError::content(
-            path,
-            format!("more than {bytes_max} bytes"),
-        )),
+        true => Err(too_large()),
         false => Ok(bytes),
     }
 }

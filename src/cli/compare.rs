@@ -103,6 +103,12 @@ fn compared(matches: &ArgMatches, launched: Ns) -> Result<Exit, String> {
     }
     let json: Option<&PathBuf> = matches.get_one("json");
     let path = json.filter(|path| path.as_path() != "-");
+    if let Some(path) = path.filter(|path| is_of(path, &paths)) {
+        let path = path.display();
+        return Err(format!(
+            "--json {path}: a file of a run that is compared; give another"
+        ));
+    }
     let mut file = path.map(|path| open(path)).transpose()?;
     let mut exit = Exit::Ok;
     let runs = match matches.get_one::<u32>("interleave") {
@@ -150,6 +156,13 @@ fn compared(matches: &ArgMatches, launched: Ns) -> Result<Exit, String> {
         exit = exit.worse(Exit::Partial);
     }
     Ok(exit)
+}
+
+/// Does that file stand in one of these runs?
+fn is_of(path: &Path, runs: &[&PathBuf]) -> bool {
+    let folder = path.parent().and_then(|folder| folder.canonicalize().ok());
+    let is_in = |run: &&PathBuf| run.canonicalize().ok() == folder || run.as_path() == path;
+    path.is_file() && runs.iter().any(|run| is_in(run))
 }
 
 /// What is compared: the usual, or what is named.

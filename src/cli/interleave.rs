@@ -4,7 +4,7 @@
 use super::{flags, profile, refused};
 use crate::analyze::{self, Run};
 use crate::base::{Exit, Ns};
-use crate::config::{Asked, Layout};
+use crate::config::{Asked, Layout, hide_target};
 use crate::profile::Launch;
 use crate::view::tell;
 use std::ffi::OsString;
@@ -57,7 +57,7 @@ pub fn runs(
         let own: Result<Vec<Run>, String> = own
             .map(|run| Run::open(&ended.parent.join(&run.folder)))
             .collect();
-        let name = hidden.shown(url);
+        let name = hidden.shown(&hide_target(url, &mut Vec::new()));
         match Run::pooled(&name, own.map_err(usage)?) {
             Some(run) => sides.push(run),
             None => {

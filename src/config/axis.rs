@@ -39,6 +39,23 @@ const fn axis(key: &'static str, flag: &'static str, header: &'static str) -> Ax
     }
 }
 
+/// Bytes of a point's name.
+const LABEL_MAX: usize = 100;
+/// Settings that no point can have for itself.
+const OF_THE_COMMAND: &[&str] = &[
+    "allow_invalid",
+    "artifact_dir",
+    "calibrate",
+    "dry_run",
+    "export_level",
+    "overwrite",
+    "phases",
+    "profile_export_prefix",
+    "random_seed",
+    "ui",
+    "verbose",
+];
+
 /// All of them, in the order in which a grid varies them, the last fastest.
 pub const AXES: &[Axis] = &[
     Axis {
@@ -175,8 +192,11 @@ pub(super) fn first_twice<T: PartialEq>(values: impl Iterator<Item = T>) -> Opti
 }
 
 /// Takes the lists out of the settings, in the order of [`AXES`]. Errors: a list that is empty, has
-/// a value twice, or belongs to a setting that cannot vary.
-pub(super) fn take(settings: &mut Map<String, Value>) -> Result<Vec<(Axis, Vec<Value>)>, String> {
+/// a value twice in a grid, or an endless one.
+pub(super) fn take(
+    settings: &mut Map<String, Value>,
+    topology: Topology,
+) -> Result<Vec<(Axis, Vec<Value>)>, String> {
     let mut found = Vec::new();
     for axis in AXES {
         let Some(Value::Array(values)) = settings.get(axis.key) else {
@@ -184,11 +204,22 @@ pub(super) fn take(settings: &mut Map<String, Value>) -> Result<Vec<(Axis, Vec<V
         };
         let values = values.clone();
         settings.shift_remove(axis.key);
+        if values.iter().any(|value| !number(value).is_finite()) {
+            return Err(format!(
+                "--{}: inf is no value of a list; give numbers",
+                axis.flag
+            ));
+        }
         match values.len() {
             0 => return Err(format!("--{}: the list is empty; give values", axis.flag)),
-            1 => drop(settings.insert(axis.key.into(), values[0].clone())),
+            1 if topology == Topology::Grid => {
+                settings.insert(axis.key.into(), values[0].clone());
+            }
             _ => {
-                distinct(*axis, &values)?;
+                // Of pairs only the whole point must differ.
+                if topology == Topology::Grid {
+                    distinct(*axis, &values)?;
+                }
                 found.push((*axis, values));
             }
         }
@@ -331,10 +362,13 @@ pub(super) fn variant(
 ) -> Result<Cell, String> {
     let bad = |why: &str| format!("--variant `{given}`: {why}; give NAME: key=value, key=value");
     let (label, settings) = given.split_once(':').ok_or_else(|| bad("it has no name"))?;
-    let is_fit = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    let is_fit = |c: char| c.is_ascii_alphanumeric() || "-_".contains(c);
     let label = label.trim();
-    if label.is_empty() || label.starts_with('.') || !label.chars().all(is_fit) {
-        return Err(bad("a name is of letters, digits, - and _"));
+    let is_taken = ["aggregate", "sweep_aggregate", "profile_runs"].contains(&label);
+    if label.is_empty() || label.len() > LABEL_MAX || is_taken || !label.chars().all(is_fit) {
+        return Err(bad(
+            "a name is of up to 100 letters, digits, - and _, and no folder of ours",
+        ));
     }
     let mut cell = Cell {
         label: label.into(),
@@ -346,6 +380,9 @@ pub(super) fn variant(
             .split_once('=')
             .ok_or_else(|| bad("a setting has no value"))?;
         let key = key(name.trim()).map_err(|why| bad(&format!("{}: {why}", name.trim())))?;
+        if OF_THE_COMMAND.contains(&key.as_str()) {
+            return Err(bad(&format!("{key} is the whole command's, not a point's")));
+        }
         let value = value.trim();
         let value = serde_json::from_str(value).unwrap_or_else(|_| value.into());
         if let Some(axis) = find(&key) {

@@ -3,6 +3,7 @@
 
 use super::repeats::Repeats;
 use super::sweep::{SweepDraft, Variation};
+use super::{Config, hide_header, hide_members};
 use crate::base::Secrets;
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
@@ -45,7 +46,7 @@ pub(super) fn of(
         if NEUTRAL.contains(&key.as_str()) {
             continue;
         }
-        all.insert(key.clone(), value.clone());
+        all.insert(key.clone(), shown(key, value, &first.config));
         if FILES.contains(&key.as_str())
             && let Some(digest) = content(value.as_str().unwrap_or_default())
         {
@@ -66,6 +67,20 @@ pub(super) fn of(
         Value::Object(all) => Ok(all),
         _ => Ok(Map::new()),
     }
+}
+
+/// A setting as it may lie in a file: a header by its name, by its value where that is harmless.
+fn shown(key: &str, value: &Value, config: &Config) -> Value {
+    let mut hidden = Vec::new();
+    if key == "header" {
+        let each = config.headers.iter();
+        return each
+            .map(|(name, value)| format!("{name}: {}", hide_header(name, value, &mut hidden)))
+            .collect();
+    }
+    let mut value = value.clone();
+    hide_members(&mut value, &mut hidden);
+    value
 }
 
 /// SHA-256 of a file, or of the `tokenizer.json` in a folder; `None` where there is neither.

@@ -324,12 +324,32 @@ fn hide_value(flag: &str, value: &str, found: &mut Vec<String>) -> String {
         },
         "url" | "endpoint" | "custom-endpoint" | "proxy" => hide_target(value, found),
         "extra-inputs" => hide_pairs(value, found),
+        "variant" | "sweep-variant" => hide_variant(value, found),
         flag if is_telling(flag) || is_key(value) => {
             found.push(value.to_string());
             REDACTED.to_string()
         }
         _ => value.to_string(),
     }
+}
+
+/// `NAME: key=value, key=value`: each value as that of its flag.
+fn hide_variant(text: &str, found: &mut Vec<String>) -> String {
+    let Some((label, settings)) = text.split_once(':') else {
+        return text.to_string();
+    };
+    let pairs = settings.split(',').map(|pair| match pair.split_once('=') {
+        Some((name, value)) => {
+            let flag = name.trim().replace('_', "-");
+            let hidden = hide_value(&flag, value.trim(), found);
+            match hidden == value.trim() {
+                true => pair.to_string(),
+                false => format!("{name}={hidden}"),
+            }
+        }
+        None => pair.to_string(),
+    });
+    format!("{label}:{}", pairs.collect::<Vec<_>>().join(","))
 }
 
 /// Values under telling names in the text of a settings file, whether or not it can be read.

@@ -8,9 +8,13 @@ use super::repeats::Repeats;
 use super::search::SearchSpec;
 use super::{Checked, Config, ConfigError, Draft, Many};
 use crate::base::{Ns, limits};
-use serde::Deserialize;
+use serde::de::Error;
+use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 use std::path::PathBuf;
+
+/// Begins the note on a number of requests that nobody gave: one is enough for all points.
+const NO_STOP: &str = "no stop condition";
 
 /// Settings of a command that makes many runs; keys are the flags' first names with underscores.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq)]
@@ -22,6 +26,7 @@ use std::path::PathBuf;
 pub struct SweepDraft {
     pub sweep_type: Option<String>,
     pub sweep_range: Option<String>,
+    #[serde(deserialize_with = "joined")]
     pub sweep_list: Option<String>,
     pub variant: Option<Many>,
     pub parameter_sweep_mode: Option<String>,
@@ -44,6 +49,26 @@ pub struct SweepDraft {
     pub enable_checkpointing: Option<bool>,
     pub checkpoint_dir: Option<String>,
     pub resume: Option<bool>,
+}
+
+/// A list as it is typed, or as a file has it.
+fn joined<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
+    let text = |value: &Value| match value {
+        Value::String(text) => Some(text.clone()),
+        Value::Number(number) => Some(number.to_string()),
+        _ => None,
+    };
+    let value = Value::deserialize(deserializer)?;
+    let found = match &value {
+        Value::Array(values) => {
+            let each: Option<Vec<String>> = values.iter().map(text).collect();
+            each.map(|each| each.join(","))
+        }
+        value => text(value),
+    };
+    found
+        .map(Some)
+        .ok_or_else(|| D::Error::custom("give numbers"))
 }
 
 /// How the runs of a command are laid out in folders, and which summaries they get.
@@ -195,7 +220,8 @@ impl Typed<'_> {
         let mut notes = Vec::new();
         let (search, post) = self.take_search(&mut notes).map_err(text)?;
         self.take_sweep_type(&mut notes).map_err(text)?;
-        let axes = axis::take(&mut self.run)?;
+        let topology = self.topology();
+        let axes = axis::take(&mut self.run, topology)?;
         let variants = self.sweep.variant.take().map(|given| given.list());
         let repeats = self.sweep.repeats().map_err(text)?;
         let template = Template {
@@ -245,6 +271,12 @@ impl Typed<'_> {
         if template.settings.contains_key(axis.key) {
             let text = "--search gives it its values; leave it out";
             return Err(format!("--{}: {text}", axis.flag));
+        }
+        let mut template = template;
+        if let Some(requests) = spec.requests {
+            template
+                .settings
+                .insert("request_count".into(), requests.into());
         }
         let first = Cell::default().with(axis, &axis::value(spec.lo));
         let sweep = self.many(Vec::new(), vec![first], repeats, template, notes)?;
@@ -309,6 +341,15 @@ impl Typed<'_> {
         template: Template,
         mut notes: Vec<String>,
     ) -> Result<Sweep, String> {
+        if self.sweep.until_saturated == Some(true)
+            && !matches!(&axes[..], [(only, _)] if only.is_load)
+        {
+            return Err(
+                "--until-saturated: it goes with one list, of a load: --sweep-type \
+                        concurrency or request_rate, or as in --concurrency 1,2,4"
+                    .into(),
+            );
+        }
         let runs = cells.len().saturating_mul(repeats.count as usize);
         if runs > limits::RUNS_MAX {
             let most = limits::RUNS_MAX;
@@ -319,11 +360,7 @@ impl Typed<'_> {
         let mut variations = Vec::with_capacity(cells.len());
         for cell in cells {
             let (variation, more) = template.point(cell)?;
-            for note in more {
-                if !notes.contains(&note) {
-                    notes.push(note);
-                }
-            }
+            add_new(&mut notes, more);
             variations.push(variation);
         }
         let draft = self.sweep;
@@ -377,11 +414,11 @@ impl Typed<'_> {
         };
         self.sweep.sweep_type = None;
         let axis = axis::of_sweep_type(&name)?;
-        if self.run.contains_key(axis.key) {
-            return no(
-                axis.flag,
-                format!("--sweep-type {name} gives it its values; leave it out"),
-            );
+        if let Some(given) = self.run.get(axis.key) {
+            notes.push(format!(
+                "--{} {given}: --sweep-type {name} gives it its values",
+                axis.flag
+            ));
         }
         let values = axis::values(axis, range.as_deref(), list.as_deref(), notes)?;
         self.run.insert(axis.key.into(), Value::Array(values));
@@ -404,6 +441,17 @@ impl Typed<'_> {
             cells.push(cell);
         }
         Ok(cells)
+    }
+}
+
+/// Notes of a further point, those left out that all points have.
+fn add_new(notes: &mut Vec<String>, more: Vec<String>) {
+    let is_count = |note: &String| note.starts_with(NO_STOP);
+    for note in more {
+        let is_known = notes.contains(&note) || is_count(&note) && notes.iter().any(is_count);
+        if !is_known {
+            notes.push(note);
+        }
     }
 }
 

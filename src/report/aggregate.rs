@@ -72,7 +72,7 @@ pub fn json(runs: &Runs, point: &Point<'_>) -> Value {
             "variation_values": parameters(point.first),
             "sweep_mode": runs.order,
             "model": runs.model,
-            "quotable": point.good.len() >= super::many::TRIALS_MIN,
+            "quotable": super::many::is_quotable(point),
             "verdicts": point.runs.iter().map(|run| &run.verdict).collect::<Vec<&String>>(),
         },
         "metrics": metrics(point, runs.level),

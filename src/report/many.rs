@@ -9,7 +9,7 @@ use crate::stats::many::{Point, RunRecord, Runs, first_latency};
 use crate::stats::plateau::Plateau;
 
 /// Fewer repeats than this are not to be quoted.
-pub const TRIALS_MIN: usize = 3;
+const TRIALS_MIN: usize = 3;
 /// Metrics of which repeats are told on the screen: tag, statistic.
 const REPEATED: [(&str, &str); 6] = [
     ("time_to_first_token", "avg"),
@@ -20,13 +20,15 @@ const REPEATED: [(&str, &str); 6] = [
     ("output_token_throughput", "avg"),
 ];
 
+/// Enough good runs, and none of them INVALID.
+pub(super) fn is_quotable(point: &Point<'_>) -> bool {
+    let is_sound = |run: &&RunRecord| run.verdict != "INVALID";
+    point.good.len() >= TRIALS_MIN && point.good.iter().all(is_sound)
+}
+
 /// One run in a line: `concurrency_4: TTFT p99 21.30 ms, 382.10 tok/s, 12.10 req/s, VALID`.
 pub fn row(run: &RunRecord) -> String {
-    let label = match (run.label.as_str(), run.trial) {
-        ("", trial) => format!("run {}", trial + 1),
-        (label, 0) => label.to_string(),
-        (label, trial) => format!("{label}, run {}", trial + 1),
-    };
+    let label = name(run);
     if let Some(fault) = &run.fault {
         return format!("{label}: {fault}");
     }
@@ -47,6 +49,15 @@ pub fn row(run: &RunRecord) -> String {
     ];
     let parts: Vec<String> = parts.into_iter().flatten().collect();
     format!("{label}: {}", parts.join(", "))
+}
+
+/// `concurrency_4, run 2`.
+fn name(run: &RunRecord) -> String {
+    match (run.label.as_str(), run.trial) {
+        ("", trial) => format!("run {}", trial + 1),
+        (label, 0) => label.to_string(),
+        (label, trial) => format!("{label}, run {}", trial + 1),
+    }
 }
 
 fn failed(share: f64) -> Option<String> {
@@ -71,10 +82,37 @@ pub fn text(runs: &Runs) -> String {
     if runs.trials > 1 {
         out.push_str(&repeats(runs, &points));
     }
-    if !runs.is_complete {
-        let (there, planned) = (points.len(), runs.points.len());
+    let invalid = runs
+        .runs
+        .iter()
+        .filter(|run| run.verdict == "INVALID")
+        .count();
+    if invalid > 0 {
         out.push_str(&format!(
-            "INCOMPLETE: {there} of {planned} points have runs\n"
+            "INVALID: {invalid} of {} runs: the client or its machine is in their numbers; {}\n",
+            runs.runs.len(),
+            match runs.allows_invalid {
+                true => "they count all the same",
+                false => "such points are no knee, and the command exits 5 (--allow-invalid)",
+            }
+        ));
+    }
+    for run in runs
+        .runs
+        .iter()
+        .filter(|run| !run.failed_asserts.is_empty())
+    {
+        let conditions = run.failed_asserts.join(", ");
+        out.push_str(&format!("assertion failed: {}: {conditions}\n", name(run)));
+    }
+    if !runs.is_complete {
+        let good = points.iter().filter(|point| !point.good.is_empty()).count();
+        let planned = match runs.is_search {
+            true => String::new(),
+            false => format!(" of {}", runs.points.len()),
+        };
+        out.push_str(&format!(
+            "INCOMPLETE: {good}{planned} points have good runs\n"
         ));
     }
     out
@@ -117,7 +155,7 @@ fn table(runs: &Runs, points: &[Point<'_>]) -> String {
         head: ["failed".into(), String::new()],
         cells: points
             .iter()
-            .map(|point| failed(worst_share(point)).unwrap_or_default())
+            .map(|point| failed(mean_share(point)).unwrap_or_default())
             .collect(),
     });
     columns.retain(|column| column.cells.iter().any(|cell| !cell.is_empty()));
@@ -138,12 +176,10 @@ fn table(runs: &Runs, points: &[Point<'_>]) -> String {
     aligned(&columns)
 }
 
-fn worst_share(point: &Point<'_>) -> f64 {
-    point
-        .runs
-        .iter()
-        .map(|run| run.failed_share)
-        .fold(0.0, f64::max)
+#[expect(clippy::cast_precision_loss, reason = "a few runs")]
+pub(super) fn mean_share(point: &Point<'_>) -> f64 {
+    let sum: f64 = point.runs.iter().map(|run| run.failed_share).sum();
+    sum / point.runs.len().max(1) as f64
 }
 
 /// The worst verdict of a point's runs, or that none ended well.
@@ -198,6 +234,7 @@ fn marks(runs: &Runs, points: &[Point<'_>]) -> Vec<String> {
             (is(knee.doubled), "TTFT doubled"),
             (is(knee.meets), "last within SLO"),
             (is(knee.saturated), "saturated"),
+            (point.first.is_short, "fewer requests than concurrency"),
         ];
         let marks: Vec<&str> = marks
             .iter()
@@ -220,6 +257,10 @@ fn limits(runs: &Runs) -> String {
     let slos: Vec<String> = runs.slos.iter().map(ToString::to_string).collect();
     let mut out = String::new();
     for (common, knee) in runs.knees() {
+        // Of one point there is nothing to say.
+        if knee.growth_last.is_none() && knee.meets.is_none() {
+            continue;
+        }
         let of: Vec<String> = common
             .iter()
             .map(|(key, value)| format!("{key} {value}"))
@@ -270,9 +311,11 @@ fn knee_lines(runs: &Runs, knee: &Knee, load: &str, slos: &str) -> Vec<String> {
             .to_string()
     });
     let missing = match (knee.doubled, knee.saturated) {
-        (None, None) => Some("TTFT has not doubled and throughput is not saturated"),
-        (None, _) => Some("TTFT has not doubled"),
-        (_, None) => Some("throughput is not saturated"),
+        (None, None) => Some(format!(
+            "{latency} has not doubled and throughput is not saturated"
+        )),
+        (None, _) => Some(format!("{latency} has not doubled")),
+        (_, None) => Some("throughput is not saturated".to_string()),
         _ => None,
     };
     let reached = missing.map(|missing| {
@@ -320,8 +363,8 @@ fn capacity(found: &Plateau) -> String {
 fn repeats(runs: &Runs, points: &[Point<'_>]) -> String {
     let mut out = String::new();
     out.push_str(&format!(
-        "repeats: mean over runs ± half of its {:.0} % interval (Student's t); by requests: that of \
-         all their requests, in blocks drawn again\n",
+        "repeats: mean over runs ± half of its {:.0} % interval (Student's t); by requests: that \
+         of all their requests, in blocks drawn again\n",
         100.0 * runs.level
     ));
     for point in points {
@@ -331,6 +374,9 @@ fn repeats(runs: &Runs, points: &[Point<'_>]) -> String {
         };
         let (good, all) = (point.good.len(), point.runs.len());
         out.push_str(&format!("{label}: {good} good of {all}\n"));
+        if point.good.iter().any(|run| run.verdict == "INVALID") {
+            out.push_str("  NOT TO BE QUOTED: the client or its machine is in the numbers\n");
+        }
         if good < TRIALS_MIN {
             out.push_str(&format!(
                 "  NOT TO BE QUOTED: fewer than {TRIALS_MIN} good runs do not say how they vary\n"

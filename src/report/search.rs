@@ -220,10 +220,11 @@ pub fn text(search: &Search, spec: &SearchSpec) -> String {
             .map_or("-".into(), |value| format!("{value:.2}"));
         let _ = writeln!(
             out,
-            "\nBest by {}({}): {value} at {} (run {at})",
+            "\nBest by {}({}): {value} at {} (run {})",
             objective.stat,
             objective.tag,
             number(best.value),
+            at + 1,
         );
     }
     let _ = writeln!(out, "Ended: {}", search.reason());

@@ -9,6 +9,8 @@ use crate::stats::many::{Point, Runs, first_latency};
 use crate::stats::plateau::{Plateau, Rung};
 use serde_json::{Map, Value, json};
 
+/// What a million output tokens cost, where an hour has a price.
+const PRICE: &str = "price_per_million_output_tokens";
 /// Statistics that the table has of each metric.
 const STATS: [&str; 7] = ["avg", "p50", "p90", "p95", "p99", "min", "max"];
 
@@ -110,7 +112,7 @@ fn client(runs: &Runs, points: &[Point<'_>]) -> Value {
             "reasons": point.runs.iter().map(|run| &run.reasons).collect::<Vec<&Vec<String>>>(),
             "failed_ratio": point.runs.iter().map(|run| run.failed_share).collect::<Vec<f64>>(),
             "meets_slos": runs.meets(&point.figures),
-            "price_per_million_output_tokens": runs.price_per_million(&point.figures),
+            PRICE: runs.price_per_million(&point.figures),
         })
     };
     let knee = |(common, knee): &(Vec<(String, f64)>, Knee)| {
@@ -180,7 +182,7 @@ pub fn csv(runs: &Runs) -> Vec<u8> {
     let mut out = Vec::new();
     let names = columns.iter().map(|(tag, stat)| format!("{tag}_{stat}"));
     let keys = runs.axes.iter().map(|axis| axis.key.to_string());
-    let fixed = ["label", "num_runs", "verdict"].map(String::from);
+    let fixed = ["label", "num_runs", "verdict", "failed_ratio", PRICE].map(String::from);
     line(&mut out, fixed.iter().cloned().chain(keys).chain(names));
     for point in &points {
         let own = |key: &str| {
@@ -191,6 +193,9 @@ pub fn csv(runs: &Runs) -> Vec<u8> {
             point.first.label.clone(),
             point.good.len().to_string(),
             super::many::verdict(point),
+            format!("{:.4}", super::many::mean_share(point)),
+            runs.price_per_million(&point.figures)
+                .map_or(String::new(), |price| format!("{price:.4}")),
         ];
         let cell = |(tag, stat): &(String, &str)| {
             let value = point.figures.get(tag, stat);

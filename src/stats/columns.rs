@@ -121,8 +121,8 @@ impl Columns {
         }
     }
 
-    /// These requests, then those of another run of the same metrics, whose numbers are those of
-    /// its `round`: the same request of two runs of one round has the same.
+    /// These requests, then at once those of another run of the same metrics, whose numbers are
+    /// those of its `round`: the same request of two runs of one round has the same.
     #[must_use]
     pub fn followed_by(mut self, other: &Columns, round: u64) -> Columns {
         let tags: Vec<String> = self
@@ -135,6 +135,10 @@ impl Columns {
             .map(|tag| other.get(tag).unwrap_or_default())
             .collect();
         let mut values = Vec::with_capacity(tags.len());
+        // The pause between the runs is nobody's: the second begins when the first has ended.
+        let end = self.end_ns.iter().max().copied().unwrap_or(0);
+        let begin = other.start_ns.iter().min().copied().unwrap_or(0);
+        let moved = |ns: u64| ns.saturating_sub(begin).saturating_add(end);
         for at in 0..other.len() {
             let Some(row) = other.row(at) else { continue };
             values.clear();
@@ -144,7 +148,13 @@ impl Columns {
                     .map(|own| own.get(at).copied().unwrap_or(f64::NAN)),
             );
             let index = row.index + (round << ROUND_SHIFT);
-            self.push(Row { index, ..row }, &values);
+            let row = Row {
+                index,
+                start_ns: moved(row.start_ns),
+                end_ns: moved(row.end_ns),
+                ..row
+            };
+            self.push(row, &values);
         }
         self
     }

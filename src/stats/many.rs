@@ -34,6 +34,10 @@ pub struct RunRecord {
     pub failed_share: f64,
     /// Why it did not end as planned, such as all of its requests having failed.
     pub fault: Option<String>,
+    /// It had fewer requests than it was to have in flight: its load was never there.
+    pub is_short: bool,
+    /// Conditions of `--assert` that did not hold.
+    pub failed_asserts: Vec<String>,
     /// What it tells of the server's capacity; of a closed loop.
     pub rung: Option<Rung>,
     /// All statistics.
@@ -41,6 +45,9 @@ pub struct RunRecord {
     /// Of each GPU, with its index.
     pub gpus: Vec<(u32, Figures)>,
 }
+
+/// Percent of its requests of which a point that meets service levels may have lost.
+const FAILED_MAX: f64 = 1.0;
 
 /// Settings by their keys, and their values.
 pub type Values = Vec<(String, f64)>;
@@ -89,6 +96,8 @@ pub struct Runs {
     pub is_complete: bool,
     /// The points were picked by a search, which says itself where the limit is.
     pub is_search: bool,
+    /// Points count for the knee though the client was the limit.
+    pub allows_invalid: bool,
     /// By blocks of requests, as far as the runs' requests are there.
     pub redrawn: Vec<Redrawn>,
     /// Service levels.
@@ -160,14 +169,17 @@ impl Runs {
     }
 
     /// The knee of each series of points that differ in their load only, with what they have in
-    /// common; none where no load varies.
+    /// common; none where no load varies. A point whose load was never there is left out, and one
+    /// that is INVALID, unless those are allowed.
     pub fn knees(&self) -> Vec<(Values, Knee)> {
         let Some(axis) = self.load_axis() else {
             return Vec::new();
         };
         let mut series: Vec<(Values, Vec<LoadPoint>)> = Vec::new();
         for point in self.by_point() {
-            if point.good.is_empty() {
+            let is_invalid = point.good.iter().any(|run| run.verdict == "INVALID");
+            let is_out = is_invalid && !self.allows_invalid;
+            if point.good.is_empty() || point.first.is_short || is_out {
                 continue;
             }
             let (load, others) = point.split(axis.key);
@@ -184,14 +196,17 @@ impl Runs {
         series.into_iter().map(knee).collect()
     }
 
-    /// The capacity of the server by a sweep of nothing but concurrency, of two points or more.
+    /// The capacity of the server by a sweep of nothing but concurrency, of two points or more that
+    /// all had enough requests.
     pub fn capacity(&self) -> Option<Plateau> {
         let is_ladder = matches!(&self.axes[..], [only] if only.key == "concurrency");
         let points = self.by_point();
         let rung = |point: &Point<'_>| point.good.first()?.rung.clone();
         let mut rungs: Vec<Rung> = points.iter().filter_map(rung).collect();
         rungs.sort_by_key(|rung| rung.concurrency);
-        (is_ladder && rungs.len() > 1).then(|| Plateau::of(rungs))
+        // Of a point without windows nobody knows whether it was the highest.
+        let is_whole = rungs.len() > 1 && rungs.len() == points.len();
+        (is_ladder && is_whole).then(|| Plateau::of(rungs))
     }
 
     fn load_point(&self, load: f64, figures: &Figures) -> LoadPoint {
@@ -203,9 +218,15 @@ impl Runs {
         }
     }
 
-    /// Do the figures meet all service levels? `None` where one of them has no figure, or there is
-    /// none.
+    /// Do the figures meet all service levels? Not with more than 1 % of the requests failed.
+    /// `None` where one of them has no figure, or there is none.
     pub fn meets(&self, figures: &Figures) -> Option<bool> {
+        if figures
+            .get("request_error_rate", "avg")
+            .is_some_and(|failed| failed > FAILED_MAX)
+        {
+            return (!self.slos.is_empty()).then_some(false);
+        }
         let each = self
             .slos
             .iter()
