@@ -659,6 +659,54 @@ fn what_cannot_be_swept_is_named_before_anything_is_sent() {
         ("profile", &["--resume"], "--resume: it is for many runs"),
         (
             "profile",
+            &["--concurrency", "1,2", "--isl", "8,9", "--until-saturated"],
+            "--until-saturated: it goes with one list",
+        ),
+        (
+            "profile",
+            &["--dry-run", "--concurrency", "1,2", "--slo", "garbage"],
+            "--slo: ",
+        ),
+        (
+            "profile",
+            &[
+                "--dry-run",
+                "--search",
+                "concurrency:1:4",
+                "--search-sla",
+                "nope<1",
+            ],
+            "--search-sla: ",
+        ),
+        (
+            "profile",
+            &[
+                "--search",
+                "concurrency:1:4",
+                "--ttft-sla-ms",
+                "5",
+                "--search-metric",
+                "nope",
+            ],
+            "--search-metric",
+        ),
+        (
+            "profile",
+            &["--variant", "a: dry_run=true"],
+            "dry_run is the whole command's",
+        ),
+        (
+            "profile",
+            &["--variant", "aggregate: isl=5"],
+            "no folder of ours",
+        ),
+        (
+            "profile",
+            &["--concurrency", "1,2", "--checkpoint-dir", "/dev/null"],
+            "--checkpoint-dir /dev/null",
+        ),
+        (
+            "profile",
             &["--num-profile-runs", "0"],
             "--num-profile-runs: 0",
         ),
@@ -815,4 +863,123 @@ fn a_resumed_report_is_that_of_a_sweep_without_a_break() {
     run("profile", &mock.url, dir.path(), &flags, 0);
     assert_eq!(mock.stat("requests"), sent, "all is in the checkpoint");
     assert!(files.map(read) == before, "a digit has changed");
+}
+
+#[test]
+fn conditions_are_judged_on_what_a_checkpoint_gives_back_too() {
+    let mock = Mock::start(FAST);
+    let dir = tempfile::tempdir().unwrap();
+    let kept = [
+        "--concurrency",
+        "1,2",
+        "--enable-checkpointing",
+        "--random-seed",
+        "2",
+    ];
+    run("profile", &mock.url, dir.path(), &kept, 0);
+    let sent = mock.stat("requests");
+    let strict = [&kept[..], &["--assert", "ttft<1us"]].concat();
+    let output = run("profile", &mock.url, dir.path(), &strict, 4);
+    assert_eq!(mock.stat("requests"), sent);
+    let screen = text(&output.stdout);
+    assert!(
+        screen.contains("assertion failed: concurrency_2"),
+        "{screen}"
+    );
+}
+
+/// All files below a folder.
+fn files(path: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(path)
+        .unwrap()
+        .map(|entry| entry.unwrap().path());
+    let (folders, mut found): (Vec<_>, Vec<_>) = entries.partition(|path| path.is_dir());
+    found.extend(folders.iter().flat_map(|folder| files(folder)));
+    found
+}
+
+#[test]
+fn no_secret_of_a_sweep_is_in_any_of_its_files() {
+    let mock = Mock::start(FAST);
+    let dir = tempfile::tempdir().unwrap();
+    let with_key = format!("b: url=http://{}/v1?key=SEKRIT-2, concurrency=2", mock.url);
+    let flags = [
+        "-H",
+        "X-Tok: SEKRIT-1",
+        "--variant",
+        "a: api_key=SEKRIT-3, concurrency=1",
+        "--variant",
+        &with_key,
+        "--enable-checkpointing",
+    ];
+    let output = run("profile", &mock.url, dir.path(), &flags, 0);
+    let mut all = vec![text(&output.stdout), text(&output.stderr)];
+    for file in files(&dir.path().join("out")) {
+        all.push(String::from_utf8_lossy(&std::fs::read(&file).unwrap()).into_owned());
+    }
+    assert!(all.len() > 15, "{}", all.len());
+    for text in all {
+        let at = text.find("SEKRIT");
+        let near = at.map(|at| &text[at.saturating_sub(80)..(at + 20).min(text.len())]);
+        assert_eq!(near, None);
+    }
+}
+
+#[test]
+fn what_is_no_file_in_a_checkpoint_s_place_is_not_waited_for() {
+    let mock = Mock::start(FAST);
+    let dir = tempfile::tempdir().unwrap();
+    let folder = dir.path().join("kept");
+    std::fs::create_dir(&folder).unwrap();
+    let made = Command::new("mkfifo")
+        .arg(folder.join("checkpoint.json"))
+        .status()
+        .unwrap();
+    assert!(made.success());
+    let flags = [
+        "--concurrency",
+        "1,2",
+        "--checkpoint-dir",
+        "kept",
+        "--resume",
+    ];
+    let output = run("profile", &mock.url, dir.path(), &flags, 2);
+    assert!(
+        text(&output.stderr).contains("no regular file"),
+        "{}",
+        text(&output.stderr)
+    );
+}
+
+#[test]
+fn pairs_may_share_a_length() {
+    let mock = Mock::start(FAST);
+    let dir = tempfile::tempdir().unwrap();
+    let mut command = Command::new(assert_cmd::cargo::cargo_bin("tokenring"));
+    command
+        .args([
+            "profile",
+            "-m",
+            "m",
+            "-u",
+            &mock.url,
+            "--streaming",
+            "--tokenizer",
+            "builtin",
+        ])
+        .args([
+            "--search-recipe",
+            "pareto-sweep",
+            "--isl-osl-pairs",
+            "16/4,16/8",
+            "--dry-run",
+        ])
+        .current_dir(dir.path());
+    let output = command.output().unwrap();
+    code(&output, 0);
+    let told = text(&output.stderr);
+    assert!(
+        told.contains("10 runs") && told.contains("isl_16__osl_8__concurrency_256"),
+        "{told}"
+    );
 }

@@ -162,7 +162,7 @@ fn compared(matches: &ArgMatches, launched: Ns) -> Result<Exit, String> {
 fn is_of(path: &Path, runs: &[&PathBuf]) -> bool {
     let folder = path.parent().and_then(|folder| folder.canonicalize().ok());
     let is_in = |run: &&PathBuf| run.canonicalize().ok() == folder || run.as_path() == path;
-    path.is_file() && runs.iter().any(|run| is_in(run))
+    path.is_file() && runs.iter().any(is_in)
 }
 
 /// What is compared: the usual, or what is named.

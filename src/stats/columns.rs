@@ -373,6 +373,30 @@ mod tests {
     }
 
     #[test]
+    fn a_run_that_follows_another_does_so_at_once_and_keeps_its_numbers() {
+        let of = |start: u64| {
+            let mut columns = Columns::new([("ttft".to_string(), "ms".to_string())]);
+            for index in 0..2 {
+                let row = Row {
+                    index,
+                    start_ns: start + 10 * index,
+                    end_ns: start + 10 * index + 5,
+                    is_valid: true,
+                };
+                columns.push(row, &[1.0]);
+            }
+            columns
+        };
+        let both = of(1_000).followed_by(&of(9_000_000), 1);
+        assert_eq!(both.end_ns(), [1_005, 1_015, 1_020, 1_030]);
+        assert_eq!(
+            both.index(),
+            [0, 1, 1 << ROUND_SHIFT, (1 << ROUND_SHIFT) + 1]
+        );
+        assert_eq!(both.get("ttft"), Some(&[1.0; 4][..]));
+    }
+
+    #[test]
     fn the_figures_of_columns_are_those_of_the_run() {
         let anchor = Anchor::at(Ns::ZERO, 1_700_000_000_000_000_000);
         let mut sum = Accumulator::new(AccumulateOptions {

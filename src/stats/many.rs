@@ -352,6 +352,35 @@ mod tests {
     }
 
     #[test]
+    fn a_point_whose_load_was_not_there_or_that_is_invalid_is_no_knee() {
+        let mut runs = runs();
+        assert_eq!(runs.knees()[0].1.doubled, Some(2.0));
+        runs.runs[1].verdict = "INVALID".into();
+        assert_eq!(runs.knees()[0].1.doubled, None);
+        runs.allows_invalid = true;
+        assert_eq!(runs.knees()[0].1.doubled, Some(2.0));
+        runs.runs[1].is_short = true;
+        assert_eq!(runs.knees()[0].1.doubled, None);
+    }
+
+    #[test]
+    fn a_point_that_lost_requests_meets_no_service_level() {
+        let mut runs = runs();
+        let lost = |percent| MetricFigures {
+            tag: "request_error_rate".into(),
+            unit: "%".into(),
+            stats: vec![("avg".into(), percent)],
+        };
+        for (percent, meets) in [(0.9, true), (1.1, false)] {
+            let mut figures = runs.runs[0].figures.clone();
+            figures.0.push(lost(percent));
+            assert_eq!(runs.meets(&figures), Some(meets), "{percent}");
+        }
+        runs.slos.clear();
+        assert_eq!(runs.meets(&runs.runs[0].figures), None);
+    }
+
+    #[test]
     fn a_run_that_failed_is_in_no_mean() {
         let mut runs = runs();
         runs.runs[2].fault = Some("all requests failed".into());
