@@ -2,8 +2,9 @@
 
 use super::*;
 use crate::stats::Figures;
+use crate::stats::bootstrap::Interval;
 use crate::stats::gate::Gate;
-use crate::stats::many::{RunRecord, Runs, Varied};
+use crate::stats::many::{Redrawn, RunRecord, Runs, Varied};
 use crate::stats::{MetricFigures, plateau::Rung};
 
 fn metric(tag: &str, unit: &str, stats: &[(&str, f64)]) -> MetricFigures {
@@ -111,6 +112,22 @@ fn repeats_have_intervals_and_too_few_of_them_are_marked() {
     // AIPerf's golden values: 105, 5, [92.579311, 117.420689].
     assert!(
         text.contains("105 ms ± 12.42 (std 5.00, cv 4.8 %"),
+        "{text}"
+    );
+    two.redrawn = vec![Redrawn {
+        label: "concurrency_1".into(),
+        tag: "time_to_first_token".into(),
+        stat: "p99".into(),
+        over: Interval {
+            estimate: 105.0,
+            low: 101.0,
+            high: 109.0,
+            std_error: 2.0,
+        },
+    }];
+    let text = many::text(&two);
+    assert!(
+        text.contains("cv 4.8 %); by requests 101.00 to 109.00"),
         "{text}"
     );
     let points = two.by_point();
