@@ -15,8 +15,8 @@ use std::path::{Path, PathBuf};
 const FORMAT: u32 = 1;
 /// The file's name.
 pub const CHECKPOINT: &str = "checkpoint.json";
-/// Bytes that are read at the most: ten thousand runs have some 300 MB.
-const BYTES_MAX: u64 = 1 << 30;
+/// Bytes that are read at the most: a thousand runs have some 20 MB.
+const BYTES_MAX: u64 = 256 << 20;
 /// What stands between the head and the runs.
 const RUNS: &str = ",\"runs\":[";
 

@@ -319,6 +319,11 @@ impl Core {
 
     /// Opens the connections that the start needs, a bounded number at a time.
     async fn open_connections(&mut self) -> Result<(), String> {
+        if self.serial > 0 {
+            // A server may have closed what was kept from the run before.
+            self.wait(Some(now())).await?;
+            self.take_events();
+        }
         let mut asked: usize = self.idle.iter().map(Vec::len).sum();
         let mut target = usize::from(self.plan.core);
         while asked < self.plan.connections || self.opening > 0 {

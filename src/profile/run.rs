@@ -210,7 +210,9 @@ impl Bench {
             files,
             windows: Windows::new(config, pace),
         };
-        let recorder = spawn_recorder(plan, prepared.cores.clone())?;
+        let recorder = spawn_recorder(plan, prepared.cores.clone())
+            // The workers wait for a start that does not come.
+            .inspect_err(|_| pace.stop(Stop::Cancel))?;
         let watched = environment::Watch::start();
         thread::sleep(Duration::from_nanos(settled.saturating_since(now()).0));
         pace.begin(now());

@@ -285,12 +285,12 @@ fn boundary(tier: &Tier, spec: &SearchSpec) -> String {
     let shown = |value: f64| with_unit(value, unit);
     let mut out = match (tier.feasible_max, tier.infeasible_min) {
         (Some(low), Some(high)) => format!(
-            "Holds at {}, no longer at {}\n",
+            "A run held at {}, none at {}\n",
             shown(low.value),
             shown(high.value)
         ),
-        (Some(low), None) => format!("Holds at every load up to {}\n", shown(low.value)),
-        (None, Some(high)) => format!("Holds at no load, from {} on\n", shown(high.value)),
+        (Some(low), None) => format!("A run held at every load up to {}\n", shown(low.value)),
+        (None, Some(high)) => format!("No run held, from {} on\n", shown(high.value)),
         (None, None) => "No load was tried\n".into(),
     };
     let Some(found) = &tier.interval else {
