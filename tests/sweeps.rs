@@ -983,3 +983,71 @@ fn pairs_may_share_a_length() {
         "{told}"
     );
 }
+
+#[test]
+fn a_report_that_cannot_be_written_keeps_the_checkpoint() {
+    let mock = Mock::start(FAST);
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().join("out");
+    std::fs::create_dir(&out).unwrap();
+    std::fs::write(out.join("aggregate"), "in the way").unwrap();
+    let flags = ["--concurrency", "1,2", "--random-seed", "4"];
+    run("profile", &mock.url, dir.path(), &flags, 6);
+    assert_eq!(labels(&out.join("checkpoint.json")).len(), 2);
+    let sent = mock.stat("requests");
+    std::fs::remove_file(out.join("aggregate")).unwrap();
+    let again = [&flags[..], &["--resume"]].concat();
+    run("profile", &mock.url, dir.path(), &again, 0);
+    assert_eq!(mock.stat("requests"), sent, "nothing is run again");
+    assert!(!out.join("checkpoint.json").exists());
+}
+
+#[test]
+fn a_key_in_a_url_of_an_interleaved_comparison_is_shown_nowhere() {
+    let mock = Mock::start(FAST);
+    let dir = tempfile::tempdir().unwrap();
+    let with_key = format!("http://{}/v1?key=SEKRIT-4", mock.url);
+    let mut command = Command::new(assert_cmd::cargo::cargo_bin("tokenring"));
+    command
+        .args([
+            "compare",
+            "--interleave=1",
+            &with_key,
+            &mock.url,
+            "--json",
+            "out.json",
+            "--",
+        ])
+        .args([
+            "-m",
+            "m",
+            "--streaming",
+            "--isl",
+            "8",
+            "--osl",
+            "2",
+            "--request-count",
+            "4",
+        ])
+        .args([
+            "--tokenizer",
+            "builtin",
+            "--cores",
+            "1",
+            "--no-gpu-telemetry",
+            "--ui",
+            "none",
+        ])
+        .args(["--allow-invalid", "--artifact-dir", "out"])
+        .current_dir(dir.path())
+        .env_remove("OPENAI_API_KEY");
+    let output = command.output().unwrap();
+    code(&output, 0);
+    let mut all = vec![text(&output.stdout), text(&output.stderr)];
+    for file in files(dir.path()) {
+        all.push(String::from_utf8_lossy(&std::fs::read(&file).unwrap()).into_owned());
+    }
+    for text in all {
+        assert!(!text.contains("SEKRIT"), "{text:.2000}");
+    }
+}
