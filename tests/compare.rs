@@ -5,7 +5,7 @@ mod ran;
 
 use assert_cmd::cargo::cargo_bin;
 use mock::Mock;
-use ran::{code, command, text};
+use ran::{code, command, fits, text};
 use serde_json::Value;
 use std::path::Path;
 use std::process::{Command, Output};
@@ -38,13 +38,7 @@ fn compare(dir: &Path, args: &[&str], expected: i32) -> Output {
 /// The document on stdout, checked against its schema.
 fn json(output: &Output) -> Value {
     let document: Value = serde_json::from_slice(&output.stdout).unwrap();
-    let schema = include_str!("../schema/compare.schema.json");
-    let schema = jsonschema::validator_for(&serde_json::from_str(schema).unwrap()).unwrap();
-    let faults: Vec<String> = schema
-        .iter_errors(&document)
-        .map(|fault| format!("{}: {fault}", fault.instance_path()))
-        .collect();
-    assert!(faults.is_empty(), "{faults:?}");
+    fits(&document, include_str!("../schema/compare.schema.json"));
     document
 }
 

@@ -15,7 +15,7 @@ mod mock;
 mod ran;
 mod support;
 use mock::Mock;
-use ran::{code, text};
+use ran::{code, fits, text};
 use support::{Act, Ask, CHUNKED, STREAM, chunk, ev, send, serve};
 use tokenring::base::Ns;
 use tokenring::engine::RequestLimits;
@@ -50,10 +50,10 @@ fn run(url: &str, flags: &[&str], expected: i32) -> Ran {
     code(&output, expected);
     let read = |name: &str| std::fs::read_to_string(dir.path().join(name)).unwrap();
     let json: Value = serde_json::from_str(&read("profile_export_aiperf.json")).unwrap();
-    let schema = include_str!("../schema/profile_export_aiperf.schema.json");
-    let schema = jsonschema::validator_for(&serde_json::from_str(schema).unwrap()).unwrap();
-    let faults: Vec<String> = schema.iter_errors(&json).map(|e| e.to_string()).collect();
-    assert!(faults.is_empty(), "{faults:?}");
+    fits(
+        &json,
+        include_str!("../schema/profile_export_aiperf.schema.json"),
+    );
     let lines = read("profile_export.jsonl");
     let records = lines
         .lines()

@@ -7,7 +7,9 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 mod mock;
+mod ran;
 use mock::Mock;
+use ran::fits;
 
 fn run(dir: &Path, flags: &[&str]) -> Output {
     Command::new(cargo_bin("tokenring"))
@@ -65,13 +67,10 @@ fn the_demo_profiles_the_bundled_mock_and_writes_everything() {
     assert!(screen.contains("Time to First Token (ms)"));
     assert!(!screen.contains('\u{1b}') && !text(&output.stderr).contains('\u{1b}'));
     let json = export(&path);
-    let schema = include_str!("../schema/profile_export_aiperf.schema.json");
-    let schema = jsonschema::validator_for(&serde_json::from_str(schema).unwrap()).unwrap();
-    let faults: Vec<String> = schema
-        .iter_errors(&json)
-        .map(|error| error.to_string())
-        .collect();
-    assert!(faults.is_empty(), "{faults:?}");
+    fits(
+        &json,
+        include_str!("../schema/profile_export_aiperf.schema.json"),
+    );
     assert!(
         json["client"]["steady_state"]["concurrency_held"]
             .as_f64()

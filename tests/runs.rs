@@ -7,6 +7,7 @@ use tokenring::stats::{Columns, Figures};
 mod mock;
 mod ran;
 use mock::Mock;
+use ran::fits;
 
 /// The same to the digit but for the last ones of a standard deviation.
 fn assert_alike(found: &Figures, run: &Figures) {
@@ -120,10 +121,10 @@ fn asserted(url: &str, flags: &[&str]) -> (Option<i32>, String, String, serde_js
     let json = std::fs::read_to_string(path).unwrap_or("{}".into());
     let mut json: serde_json::Value = serde_json::from_str(&json).unwrap();
     if !json["client"].is_null() {
-        let schema = include_str!("../schema/profile_export_aiperf.schema.json");
-        let schema = jsonschema::validator_for(&serde_json::from_str(schema).unwrap()).unwrap();
-        let faults: Vec<String> = schema.iter_errors(&json).map(|e| e.to_string()).collect();
-        assert!(faults.is_empty(), "{faults:?}");
+        fits(
+            &json,
+            include_str!("../schema/profile_export_aiperf.schema.json"),
+        );
     }
     (
         output.status.code(),

@@ -6,7 +6,7 @@ mod support;
 
 use assert_cmd::cargo::cargo_bin;
 use mock::Mock;
-use ran::{code, text};
+use ran::{code, fits, text};
 use serde_json::Value;
 use std::path::Path;
 use std::process::{Command, Output};
@@ -29,13 +29,7 @@ fn tokenring(cache: &Path, args: &[&str]) -> Output {
 fn json(output: &Output) -> Value {
     code(output, 0);
     let document: Value = serde_json::from_slice(&output.stdout).unwrap();
-    let schema = include_str!("../schema/self_bench.schema.json");
-    let schema = jsonschema::validator_for(&serde_json::from_str(schema).unwrap()).unwrap();
-    let faults: Vec<String> = schema
-        .iter_errors(&document)
-        .map(|fault| format!("{}: {fault}", fault.instance_path()))
-        .collect();
-    assert!(faults.is_empty(), "{faults:?}");
+    fits(&document, include_str!("../schema/self_bench.schema.json"));
     document
 }
 

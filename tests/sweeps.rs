@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 mod mock;
 mod ran;
 use mock::Mock;
-use ran::{code, text};
+use ran::{code, fits, text};
 
 const FAST: &[&str] = &["--ttft-ms", "2", "--itl-ms", "1"];
 
@@ -517,14 +517,10 @@ fn a_search_finds_the_cliff_of_the_mock() {
             .exists()
     );
     assert!(!out.join("checkpoint.json").exists());
-    let schema: Value =
-        serde_json::from_str(include_str!("../schema/search_history.schema.json")).unwrap();
-    let schema = jsonschema::validator_for(&schema).unwrap();
-    let faults: Vec<String> = schema
-        .iter_errors(&history)
-        .map(|e| e.to_string())
-        .collect();
-    assert!(faults.is_empty(), "{:.2000}", faults.join("\n"));
+    fits(
+        &history,
+        include_str!("../schema/search_history.schema.json"),
+    );
 }
 
 #[test]

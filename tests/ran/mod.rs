@@ -38,6 +38,16 @@ pub fn code(output: &Output, expected: i32) {
     assert!(!told.contains("panicked"), "{told}");
 }
 
+/// The document is what its schema says.
+pub fn fits(document: &Value, schema: &str) {
+    let schema = jsonschema::validator_for(&serde_json::from_str(schema).unwrap()).unwrap();
+    let faults: Vec<String> = schema
+        .iter_errors(document)
+        .map(|fault| format!("{}: {fault}", fault.instance_path()))
+        .collect();
+    assert!(faults.is_empty(), "{faults:?}");
+}
+
 /// What a run has left.
 pub struct Ran {
     pub screen: String,
@@ -61,10 +71,10 @@ pub fn read(output: &Output, dir: &Path) -> Ran {
     assert!(output.status.success(), "{stderr}");
     let read = |name: &str| std::fs::read_to_string(dir.join(name)).unwrap();
     let json: Value = serde_json::from_str(&read("profile_export_aiperf.json")).unwrap();
-    let schema = include_str!("../../schema/profile_export_aiperf.schema.json");
-    let schema = jsonschema::validator_for(&serde_json::from_str(schema).unwrap()).unwrap();
-    let faults: Vec<String> = schema.iter_errors(&json).map(|e| e.to_string()).collect();
-    assert!(faults.is_empty(), "{faults:?}");
+    fits(
+        &json,
+        include_str!("../../schema/profile_export_aiperf.schema.json"),
+    );
     let lines = read("profile_export.jsonl");
     let line = |line| serde_json::from_str(line).unwrap();
     Ran {
