@@ -3,12 +3,12 @@
 use crate::archive::{self, RunFolder};
 use crate::base::limits;
 use crate::config::{Config, Convergence, ConvergenceMode, Layout, Order, Sweep, Variation};
-use crate::profile::Recorded;
+use crate::profile::{Recorded, judge_asserts};
 use crate::stats::convergence::Criterion;
 use crate::stats::many::RunRecord;
 use crate::stats::plateau::Rung;
 use crate::stats::summary::GpuSummary;
-use crate::stats::{Figures, Gate, MetricFigures};
+use crate::stats::{Figures, MetricFigures};
 use sha2::{Digest, Sha256};
 use std::path::{Path, PathBuf};
 
@@ -164,7 +164,8 @@ pub fn record(
         failed_share: failed,
         fault: fault(recorded),
         is_short: is_short(config),
-        failed_asserts: failed_asserts(config, &recorded.figures),
+        // Judged when it is taken in.
+        failed_asserts: Vec::new(),
         rung: load.slots().and_then(|slots| Rung::of(summary, slots)),
         figures: recorded.figures.clone(),
         gpus: summary
@@ -177,12 +178,9 @@ pub fn record(
 
 /// Conditions of `--assert` that do not hold of a run's figures.
 pub fn failed_asserts(config: &Config, figures: &Figures) -> Vec<String> {
-    let gates = config.asserts.iter().flat_map(|text| Gate::parse(text));
-    let judged = gates.map(|gate| gate.judge(figures));
-    judged
-        .filter(|assertion| !assertion.holds)
-        .map(|assertion| assertion.text)
-        .collect()
+    let judged = judge_asserts(config, figures).into_iter();
+    let failed = judged.filter(|assertion| !assertion.holds);
+    failed.map(|assertion| assertion.text).collect()
 }
 
 /// A closed loop of fewer requests than slots.
@@ -259,10 +257,4 @@ fn fault(recorded: &Recorded) -> Option<String> {
     }
     let crossed = summary.client.failure_limit;
     crossed.map(|share| format!("more than {:.0} % of its requests failed", 100.0 * share))
-}
-
-/// What a run has for the setting with this key.
-pub fn value(run: &RunRecord, key: &str) -> Option<f64> {
-    let found = run.values.iter().find(|(name, _)| name == key);
-    found.map(|(_, value)| *value)
 }

@@ -55,11 +55,8 @@ pub fn run_all(sweep: Sweep, launch: Launch) -> Result<Ended, Exit> {
             Err(early) => told(early),
         });
     }
-    let mut signals = None;
-    let begun = Signals::heard().and_then(|heard| {
-        signals = Some(heard.clone());
-        Course::begin(sweep, Bench::new(launch, heard.clone()), heard)
-    });
+    let begun = Signals::heard()
+        .and_then(|heard| Course::begin(sweep, Bench::new(launch, heard.clone()), heard));
     begun.and_then(Course::carry_out).map_err(told)
 }
 
@@ -89,8 +86,6 @@ pub(super) struct Course {
     is_stale: bool,
     /// As given, or as the server says.
     model: Option<String>,
-    /// Of an earlier command, to be used in place of runs.
-    done: Vec<RunRecord>,
     pub(super) runs: Vec<RunRecord>,
     exit: Exit,
     /// Why it does not go on.
@@ -148,7 +143,6 @@ impl Course {
             seed: checkpoint.seed(),
             is_stale,
             model: first.model.clone(),
-            done: checkpoint.runs().to_vec(),
             sweep,
             slos,
             settles,
@@ -182,7 +176,9 @@ impl Course {
         }
         let has_failed = self.runs.iter().any(|run| run.fault.is_some());
         let mut runs = self.summed_up(self.ended.is_none() && !has_failed);
-        runs.redrawn = redraw(&runs, &self.parent);
+        if runs.trials > 1 {
+            runs.redrawn = redraw(&runs, &self.parent);
+        }
         let published = summary::publish(&runs, &self.sweep, found.as_ref(), &self.parent);
         let mut exit = self.exit.worse(published);
         let is_lost = published != Exit::Ok && !has_failed;
@@ -217,58 +213,33 @@ impl Course {
         Ok(())
     }
 
-    /// Doubles the load beyond the last point until the knee is there.
+    /// Doubles the load beyond the last point until the knee is there. The settings have but one
+    /// list, of a load.
     fn go_on(&mut self) -> Result<(), Early> {
+        let Some((axis, _)) = self.sweep.axes.first().cloned() else {
+            return Ok(());
+        };
         for _ in 0..FURTHER_MAX {
-            if self.ended.is_some() {
+            let knees = self.summed_up(true).knees();
+            if self.ended.is_some() || knees.iter().any(|(_, knee)| knee.is_reached()) {
                 return Ok(());
             }
-            let runs = self.summed_up(true);
-            let (Some(axis), [(common, knee)]) = (runs.load_axis(), &runs.knees()[..]) else {
-                let text = "--until-saturated: it goes with one load that varies: --sweep-type \
-                            concurrency or request_rate";
-                return Err(Early::usage(text));
-            };
-            let last = runs
-                .runs
-                .iter()
-                .filter_map(|run| cell::value(run, axis.key));
-            let last = last.fold(0.0, f64::max);
-            let is_limit = |run: &RunRecord| {
-                cell::value(run, axis.key) == Some(last) && run.verdict == "INVALID"
-            };
-            if knee.is_reached() {
-                return Ok(());
-            }
-            let allows = self.sweep.variations[0].config.allow_invalid;
-            if !allows && runs.runs.iter().any(is_limit) {
-                tell(
-                    "note: --until-saturated ends: the last point is INVALID, the client or its \
-                      machine had its limit there; --allow-invalid goes on",
-                );
-                return Ok(());
-            }
-            if runs.runs.iter().any(|run| run.is_short) {
-                tell(
-                    "note: --until-saturated ends: the last point has fewer requests than it was \
-                      to have in flight; give a higher --request-count, or a duration",
-                );
+            let loads = self.runs.iter().filter_map(|run| run.value(axis.key));
+            let last = loads.fold(0.0, f64::max);
+            if let Some(why) = self.limit(axis.key, last) {
+                tell(&format!("note: --until-saturated ends: {why}"));
                 return Ok(());
             }
             let next = 2.0 * last;
             if next > f64::from(limits::CONCURRENCY_MAX) {
                 return Ok(());
             }
-            let key = axis.key;
-            let values: Vec<(crate::config::Axis, f64)> = common
-                .iter()
-                .cloned()
-                .chain([(key.to_string(), next)])
-                .filter_map(|(key, value)| Some((crate::config::axis(&key)?, value)))
-                .collect();
-            let (variation, _) = self.sweep.template.at(&values).map_err(Early::usage)?;
-            let own = self.sweep.axes.iter_mut().find(|(axis, _)| axis.key == key);
-            own.into_iter().for_each(|(_, values)| values.push(next));
+            let (variation, _) = self
+                .sweep
+                .template
+                .at(&[(axis, next)])
+                .map_err(Early::usage)?;
+            self.sweep.axes[0].1.push(next);
             self.sweep.variations.push(variation.clone());
             for trial in 0..self.sweep.repeats.count {
                 self.step(&variation, trial)?;
@@ -280,12 +251,28 @@ impl Course {
         Ok(())
     }
 
+    /// Why more load than the last would tell nothing of the server.
+    fn limit(&self, key: &str, last: f64) -> Option<&'static str> {
+        let mut of_last = self.runs.iter().filter(|run| run.value(key) == Some(last));
+        let allows_invalid = self.sweep.variations[0].config.allow_invalid;
+        if !allows_invalid && of_last.any(RunRecord::is_invalid) {
+            return Some(
+                "the last point is INVALID, the client or its machine had its limit there; \
+                 --allow-invalid goes on",
+            );
+        }
+        self.runs.iter().any(|run| run.is_short).then_some(
+            "the last point has fewer requests than it was to have in flight; give a higher \
+             --request-count, or a duration",
+        )
+    }
+
     /// One run, unless it is over already or its point has converged. Errors: what ends the first.
     pub(super) fn step(&mut self, variation: &Variation, trial: u32) -> Result<(), Early> {
         let of = |run: &RunRecord| run.label == variation.label;
         let is_it = |run: &&RunRecord| of(run) && run.trial == trial;
-        if let Some(run) = self.done.iter().find(is_it) {
-            let run = run.clone();
+        // Each is made once: what is there is an earlier command's.
+        if let Some(run) = self.checkpoint.runs().iter().find(is_it).cloned() {
             self.keep(run, false);
             return Ok(());
         }
@@ -314,7 +301,7 @@ impl Course {
         let config = cell.config();
         match self.bench.record(config.clone()) {
             Ok(recorded) => self.take(
-                &cell::record(&config, &recorded, variation, &self.parent),
+                cell::record(&config, &recorded, variation, &self.parent),
                 &recorded,
             ),
             Err(early) if self.runs.is_empty() => return Err(early),
@@ -327,7 +314,7 @@ impl Course {
     }
 
     /// Takes what a run has left; a signal has made it worthless for the sweep.
-    fn take(&mut self, run: &RunRecord, recorded: &Recorded) {
+    fn take(&mut self, run: RunRecord, recorded: &Recorded) {
         if recorded.summary.was_cancelled {
             return self.stop(self.signals.exit(), "stopped");
         }
@@ -337,14 +324,14 @@ impl Course {
             // The server may be gone: the next run looks for it anew, and ends the sweep if so.
             self.bench.forget_server();
         }
-        self.keep(run.clone(), true);
+        self.keep(run, true);
     }
 
     /// Takes a run in, of this command or of its checkpoint: it is judged by what is asked now.
     fn keep(&mut self, mut run: RunRecord, is_new: bool) {
         let config = &self.sweep.variations[0].config;
         run.failed_asserts = cell::failed_asserts(config, &run.figures);
-        if run.verdict == "INVALID" && !config.allow_invalid {
+        if run.is_invalid() && !config.allow_invalid {
             self.exit = self.exit.worse(Exit::Invalid);
         }
         if !run.failed_asserts.is_empty() {

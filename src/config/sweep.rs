@@ -253,7 +253,7 @@ impl Typed<'_> {
                 let text = "--variant: it stands for lists of settings; leave the lists out";
                 return Err(text.into());
             }
-            None => cells(&axes, self.topology())?,
+            None => cells(&axes, topology)?,
         };
         let asked = self.many(axes, cells, repeats, template, notes)?;
         Ok(Asked::Many(Sweep { post, ..asked }))
@@ -264,7 +264,7 @@ impl Typed<'_> {
         self,
         spec: SearchSpec,
         repeats: Repeats,
-        template: Template,
+        mut template: Template,
         notes: Vec<String>,
     ) -> Result<Asked, String> {
         let axis = axis::find(spec.axis.name()).ok_or("--search: no such axis")?;
@@ -272,7 +272,6 @@ impl Typed<'_> {
             let text = "--search gives it its values; leave it out";
             return Err(format!("--{}: {text}", axis.flag));
         }
-        let mut template = template;
         if let Some(requests) = spec.requests {
             template
                 .settings

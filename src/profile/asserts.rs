@@ -2,7 +2,6 @@
 
 use crate::config::Config;
 use crate::stats::gate::{Assertion, Gate, Limit, with_unit};
-use crate::stats::summary::MetricResult;
 use crate::stats::{Figures, Summary};
 
 /// Conditions of a run: more are a mistake.
@@ -33,13 +32,9 @@ pub fn check(config: &Config) -> Result<(), String> {
 }
 
 /// Whether each condition holds; what the run lacks does not.
-pub(super) fn judge(config: &Config, metrics: &[&[MetricResult]]) -> Vec<Assertion> {
-    if config.asserts.is_empty() {
-        return Vec::new();
-    }
-    let figures = Figures::of(&metrics.concat());
+pub fn judge(config: &Config, figures: &Figures) -> Vec<Assertion> {
     let gates = config.asserts.iter().flat_map(|text| Gate::parse(text));
-    gates.map(|gate| gate.judge(&figures)).collect()
+    gates.map(|gate| gate.judge(figures)).collect()
 }
 
 /// A line for each that does not hold.
@@ -67,7 +62,7 @@ fn rounded(value: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stats::summary::Figure;
+    use crate::stats::summary::{Figure, MetricResult};
 
     fn config(asserts: &[&str]) -> Config {
         Config {
@@ -104,7 +99,7 @@ mod tests {
         let run = [scalar("request_throughput", "requests/sec", 6.123_456)];
         let config = config(&["rps>=10", "rps<10", "p99(ttft)<5ms"]);
         let mut summary = Summary::default();
-        summary.client.assertions = judge(&config, &[&run, &[]]);
+        summary.client.assertions = judge(&config, &Figures::of(&run));
         let holds: Vec<bool> = summary.client.assertions.iter().map(|a| a.holds).collect();
         assert_eq!(holds, [false, true, false]);
         let lines: Vec<String> = failures(&summary).collect();

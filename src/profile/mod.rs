@@ -30,7 +30,7 @@ mod store;
 mod verdict;
 mod watch;
 
-pub use asserts::check as check_asserts;
+pub use asserts::{check as check_asserts, judge as judge_asserts};
 pub use demo::Demo;
 pub use early::Early;
 pub use outcome::{Recorded, secrets};

@@ -146,9 +146,8 @@ pub fn record(run: &Run<'_>, measured: Measured) -> Recorded {
     let exit = exit(run, &result);
     let lost = write(run, &mut result);
     let exit = tell_faults(run, exit, lost, None);
-    let metrics = [result.summary.metrics.as_slice(), &result.extras.metrics].concat();
     Recorded {
-        figures: Figures::of(&metrics),
+        figures: result.figures,
         summary: result.summary,
         exit,
         folder: run.dir.map(|dir| dir.path().to_path_buf()),
@@ -179,6 +178,8 @@ fn tell_faults(run: &Run<'_>, exit: Exit, lost: Vec<String>, unprinted: Option<S
 pub struct RunResult {
     /// Its numbers and its verdict.
     pub summary: Summary,
+    /// The statistics of all metrics, ours among them.
+    figures: Figures,
     pub(super) extras: ClientExtras,
     pub(super) histograms: Vec<u8>,
     /// What a signal or a stop has left undone.
@@ -222,10 +223,7 @@ pub fn sum_up(run: &Run<'_>, measured: Measured) -> RunResult {
     client.notes.extend(method);
     client.notes.extend(cut_short.clone());
     let gpus = gpus(sampler, totals.window, &mut client);
-    let seconds = |(from, to): (Ns, Ns)| to.saturating_since(from).as_secs();
-    let window_s = totals.window.map_or(0.0, seconds);
-    let per_joule = energy(&totals.metrics, &gpus, window_s, client.concurrency_asked);
-    totals.metrics.extend(per_joule);
+    add_energy(&mut totals, &gpus, client.concurrency_asked);
     (client.verdict, client.reasons) = verdict::judge(run.config, &client, scale(run, &totals));
     client.headroom = headroom(run.config, &client, &totals.metrics, run.program);
     let histograms = exports::interval_log(&totals);
@@ -238,8 +236,8 @@ pub fn sum_up(run: &Run<'_>, measured: Measured) -> RunResult {
         attainment: totals.attainment,
         good_token_throughput: totals.good_token_throughput,
     };
-    client.assertions = asserts::judge(run.config, &[&totals.metrics, &extras.metrics]);
-    let complete = run.pace.is_complete();
+    let figures = Figures::of(&[totals.metrics.as_slice(), &extras.metrics].concat());
+    client.assertions = asserts::judge(run.config, &figures);
     let summary = Summary {
         metrics: totals.metrics,
         warmup: totals.warmup,
@@ -247,18 +245,27 @@ pub fn sum_up(run: &Run<'_>, measured: Measured) -> RunResult {
         start_wall_ns: totals.start_wall_ns,
         end_wall_ns: totals.end_wall_ns,
         was_cancelled: run.signals.count() > 0,
-        is_complete: complete && cut_short.is_none(),
+        is_complete: run.pace.is_complete() && cut_short.is_none(),
         client,
         gpus,
     };
     RunResult {
         summary,
+        figures,
         extras,
         histograms,
         cut_short,
         ended_early,
         files: Some(files),
     }
+}
+
+/// Adds what the tokens cost in energy.
+fn add_energy(totals: &mut Totals, gpus: &[GpuSummary], concurrency: Option<u32>) {
+    let seconds = |(from, to): (Ns, Ns)| to.saturating_since(from).as_secs();
+    let window_s = totals.window.map_or(0.0, seconds);
+    let per_joule = energy(&totals.metrics, gpus, window_s, concurrency);
+    totals.metrics.extend(per_joule);
 }
 
 /// Writes the files; gives what could not be written.

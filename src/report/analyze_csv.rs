@@ -66,7 +66,7 @@ pub fn bytes(runs: &Runs) -> Vec<u8> {
         .iter()
         .copied()
         .chain(METRICS.map(|(_, _, column)| column));
-    row(
+    line(
         &mut out,
         head.chain(further.iter().map(|(_, header)| *header)),
     );
@@ -87,11 +87,11 @@ pub fn bytes(runs: &Runs) -> Vec<u8> {
                 .map_or(String::new(), |count| count.to_string()),
         ];
         let own = |(key, _): &(&str, &str)| {
-            let value = first.values.iter().find(|(name, _)| name == key);
-            value.map_or(String::new(), |(_, value)| value.to_string())
+            let value = first.value(key);
+            value.map_or(String::new(), |value| value.to_string())
         };
         let figures = cells(&point.figures, &METRICS, "0.00");
-        row(
+        line(
             &mut out,
             names
                 .into_iter()
@@ -120,16 +120,16 @@ fn gpus(runs: &Runs, points: &[(usize, Point<'_>)], out: &mut Vec<u8>) {
     if indices.is_empty() {
         return;
     }
-    out.push(b'\n');
+    line(out, [""]);
     let head = ["Config Name", "GPU"].into_iter();
-    row(out, head.chain(GPU_METRICS.map(|(_, _, column)| column)));
+    line(out, head.chain(GPU_METRICS.map(|(_, _, column)| column)));
     for index in indices {
         for (number, point) in points {
             let Some((_, figures)) = point.first.gpus.iter().find(|(own, _)| *own == index) else {
                 continue;
             };
             let names = [name(runs, *number), index.to_string()];
-            row(
+            line(
                 out,
                 names.into_iter().chain(cells(figures, &GPU_METRICS, "")),
             );
@@ -151,8 +151,4 @@ fn cells<'a>(
             .get(tag, stat)
             .map_or(absent.to_string(), |value| format!("{value:.2}"))
     })
-}
-
-fn row<S: AsRef<str>>(out: &mut Vec<u8>, cells: impl IntoIterator<Item = S>) {
-    line(out, cells);
 }

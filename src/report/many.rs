@@ -22,8 +22,7 @@ const REPEATED: [(&str, &str); 6] = [
 
 /// Enough good runs, and none of them INVALID.
 pub(super) fn is_quotable(point: &Point<'_>) -> bool {
-    let is_sound = |run: &&RunRecord| run.verdict != "INVALID";
-    point.good.len() >= TRIALS_MIN && point.good.iter().all(is_sound)
+    point.good.len() >= TRIALS_MIN && !point.good.iter().any(|run| run.is_invalid())
 }
 
 /// One run in a line: `concurrency_4: TTFT p99 21.30 ms, 382.10 tok/s, 12.10 req/s, VALID`.
@@ -82,11 +81,7 @@ pub fn text(runs: &Runs) -> String {
     if runs.trials > 1 {
         out.push_str(&repeats(runs, &points));
     }
-    let invalid = runs
-        .runs
-        .iter()
-        .filter(|run| run.verdict == "INVALID")
-        .count();
+    let invalid = runs.runs.iter().filter(|run| run.is_invalid()).count();
     if invalid > 0 {
         out.push_str(&format!(
             "INVALID: {invalid} of {} runs: the client or its machine is in their numbers; {}\n",
@@ -205,8 +200,8 @@ fn labels(runs: &Runs, points: &[Point<'_>]) -> Vec<Column> {
     }
     let column = |axis: &crate::stats::many::Varied| {
         let value = |point: &Point<'_>| {
-            let own = point.first.values.iter().find(|(key, _)| key == axis.key);
-            own.map_or("-".into(), |(_, value)| value.to_string())
+            let own = point.first.value(axis.key);
+            own.map_or("-".into(), |value| value.to_string())
         };
         let (first, second) = axis.header.split_once(' ').unwrap_or((axis.header, ""));
         Column {
@@ -374,7 +369,7 @@ fn repeats(runs: &Runs, points: &[Point<'_>]) -> String {
         };
         let (good, all) = (point.good.len(), point.runs.len());
         out.push_str(&format!("{label}: {good} good of {all}\n"));
-        if point.good.iter().any(|run| run.verdict == "INVALID") {
+        if point.good.iter().any(|run| run.is_invalid()) {
             out.push_str("  NOT TO BE QUOTED: the client or its machine is in the numbers\n");
         }
         if good < TRIALS_MIN {

@@ -186,8 +186,8 @@ pub fn csv(runs: &Runs) -> Vec<u8> {
     line(&mut out, fixed.iter().cloned().chain(keys).chain(names));
     for point in &points {
         let own = |key: &str| {
-            let value = point.first.values.iter().find(|(name, _)| name == key);
-            value.map_or(String::new(), |(_, value)| value.to_string())
+            let value = point.first.value(key);
+            value.map_or(String::new(), |value| value.to_string())
         };
         let first = [
             point.first.label.clone(),

@@ -49,6 +49,19 @@ pub struct RunRecord {
 /// Percent of its requests of which a point that meets service levels may have lost.
 const FAILED_MAX: f64 = 1.0;
 
+impl RunRecord {
+    /// Its value of the setting with this key, where that varies.
+    pub fn value(&self, key: &str) -> Option<f64> {
+        let found = self.values.iter().find(|(name, _)| name == key);
+        found.map(|(_, value)| *value)
+    }
+
+    /// The client or its machine is in its numbers.
+    pub fn is_invalid(&self) -> bool {
+        self.verdict == "INVALID"
+    }
+}
+
 /// Settings by their keys, and their values.
 pub type Values = Vec<(String, f64)>;
 
@@ -177,7 +190,7 @@ impl Runs {
         };
         let mut series: Vec<(Values, Vec<LoadPoint>)> = Vec::new();
         for point in self.by_point() {
-            let is_invalid = point.good.iter().any(|run| run.verdict == "INVALID");
+            let is_invalid = point.good.iter().any(|run| run.is_invalid());
             let is_out = is_invalid && !self.allows_invalid;
             if point.good.is_empty() || point.first.is_short || is_out {
                 continue;
