@@ -22,6 +22,7 @@ pub mod profile;
 pub mod report;
 pub mod runtime;
 pub mod schedule;
+pub mod scrape;
 pub mod sse;
 pub mod stats;
 pub mod view;

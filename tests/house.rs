@@ -14,9 +14,9 @@ const ROOMS: &[Room] = &[
         "cli",
         7,
         &[
-            "analyze", "profile", "engine", "mock", "endpoint", "gpu", "http", "schedule",
-            "workload", "archive", "scrape", "report", "view", "config", "sse", "stats", "runtime",
-            "base",
+            "analyze", "profile", "engine", "mock", "endpoint", "gpu", "server_metrics", "http",
+            "schedule", "workload", "archive", "scrape", "report", "view", "config", "sse", "stats",
+            "runtime", "base",
         ],
     ),
     (
@@ -32,8 +32,8 @@ const ROOMS: &[Room] = &[
         "profile",
         5,
         &[
-            "engine", "gpu", "archive", "report", "view", "endpoint", "workload", "schedule",
-            "http", "config", "stats", "runtime", "base",
+            "engine", "gpu", "server_metrics", "archive", "report", "view", "endpoint", "workload",
+            "schedule", "http", "config", "stats", "runtime", "base",
         ],
     ),
     // config for its plain enums (config::Api); a floor-4 room takes no whole Config.
@@ -53,6 +53,7 @@ const ROOMS: &[Room] = &[
     ),
     ("endpoint", 3, &["workload", "stats", "config", "base"]),
     ("gpu", 3, &["http", "scrape", "stats", "runtime", "base"]),
+    ("server_metrics", 3, &["http", "scrape", "stats", "runtime", "base"]),
     ("http", 2, &["runtime", "base"]),
     ("schedule", 2, &["config", "base"]),
     ("workload", 2, &["config", "base"]),

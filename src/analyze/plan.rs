@@ -124,7 +124,8 @@ impl Options {
             cores: self.cores.clone(),
             tls_insecure: own || self.tls_insecure,
             preflight: !own,
-            gpu_telemetry: false,
+            gpu_telemetry: None,
+            server_metrics: None,
             check_stamps: true,
             ..Config::default()
         }

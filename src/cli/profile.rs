@@ -75,12 +75,6 @@ fn unmet_wishes(matches: &ArgMatches) -> Vec<String> {
     if matches.get_flag("generate-plots") {
         notes.push("--generate-plots comes with a later version: no plots are made".into());
     }
-    let sources = matches.get_many::<String>("gpu-telemetry");
-    if sources.is_some_and(|sources| sources.len() > 0) {
-        let text = "--gpu-telemetry: this machine's GPUs are sampled; other sources and \
-                    displays come with a later version";
-        notes.push(text.into());
-    }
     notes
 }
 

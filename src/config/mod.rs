@@ -15,6 +15,7 @@ mod search;
 mod secrets;
 mod server;
 mod sweep;
+mod telemetry;
 mod url;
 
 pub use axis::{AXES, Axis, find as axis};
@@ -29,6 +30,7 @@ pub use search::{Objective, Planner, SearchAxis, SearchSpec, TierSpec};
 pub use secrets::{hide_args, hide_header, hide_members, hide_target, secrets_of_file};
 pub use server::{Profiler, ResetCache, WaitMode};
 pub use sweep::{Asked, Layout, Order, Sweep, SweepDraft, Template, Topology, Typed, Variation};
+pub use telemetry::{GpuSource, GpuTelemetry, MetricsFormat, ServerMetrics};
 pub use url::parse_url;
 
 use crate::base::Ns;
@@ -302,8 +304,12 @@ pub struct Config {
     pub dry_run: bool,
     /// Exit 0 on INVALID.
     pub allow_invalid: bool,
-    /// Sample GPUs.
-    pub gpu_telemetry: bool,
+    /// Watch GPUs; absent when not wanted.
+    pub gpu_telemetry: Option<GpuTelemetry>,
+    /// Read the servers' own metrics; absent when not wanted.
+    pub server_metrics: Option<ServerMetrics>,
+    /// Length of the slices of time that are summed up each for itself.
+    pub slice_duration: Option<Ns>,
     /// Measure what this machine can drive before the run.
     pub calibrate: bool,
     /// Receive batching off (for benches and doubt): `--no-batching`.
@@ -411,7 +417,9 @@ impl Default for Config {
             preflight: true,
             dry_run: false,
             allow_invalid: false,
-            gpu_telemetry: true,
+            gpu_telemetry: Some(GpuTelemetry::default()),
+            server_metrics: Some(ServerMetrics::default()),
+            slice_duration: None,
             calibrate: false,
             batching: true,
             check_stamps: false,

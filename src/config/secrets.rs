@@ -322,7 +322,14 @@ fn hide_value(flag: &str, value: &str, found: &mut Vec<String>) -> String {
                 REDACTED.to_string()
             }
         },
-        "url" | "endpoint" | "custom-endpoint" | "proxy" => hide_target(value, found),
+        "url"
+        | "endpoint"
+        | "custom-endpoint"
+        | "proxy"
+        | "gpu-telemetry"
+        | "server-metrics"
+        | "server-metrics-url"
+        | "server-metrics-urls" => hide_target(value, found),
         "extra-inputs" => hide_pairs(value, found),
         "variant" | "sweep-variant" => hide_variant(value, found),
         flag if is_telling(flag) || is_key(value) => {
@@ -398,7 +405,9 @@ impl Config {
         for (name, value) in &self.headers {
             hide_header(name, value, &mut found);
         }
-        for url in &self.urls {
+        let gpus = self.gpu_telemetry.iter().flat_map(|gpus| &gpus.urls);
+        let pages = self.server_metrics.iter().flat_map(|pages| &pages.urls);
+        for url in self.urls.iter().chain(gpus).chain(pages) {
             hide_target(&format!("{}{}", url.base, url.query), &mut found);
         }
         hide_target(self.path.as_deref().unwrap_or_default(), &mut found);

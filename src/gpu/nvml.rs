@@ -1,6 +1,6 @@
 //! NVIDIA's management library, loaded at run time: a machine without it runs as well.
 
-use super::{Device, Gauge, GpuSample, Source};
+use super::{Device, GpuSample, Quantity, Source};
 use crate::base::now;
 use nvml_wrapper::Nvml;
 use nvml_wrapper::enum_wrappers::device::{Clock, TemperatureSensor};
@@ -9,9 +9,13 @@ use nvml_wrapper::error::NvmlError;
 use nvml_wrapper::structs::device::FieldId;
 use nvml_wrapper::sys_exports::field_id::NVML_FI_DEV_POWER_INSTANT;
 use std::ffi::OsStr;
+use std::path::Path;
 
 /// Names under which the library is installed; the one without a version comes with the toolkit.
 const LIBRARIES: [&str; 2] = ["libnvidia-ml.so.1", "libnvidia-ml.so"];
+
+/// As reports call this source.
+const NAME: &str = "nvml://localhost";
 
 /// What can be asked of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,20 +41,22 @@ pub struct NvmlSource {
 }
 
 impl NvmlSource {
-    /// Loads the library and lists the devices.
+    /// Loads the library, the given one or the installed one, and lists the devices.
     ///
     /// Errors: a line that says what is missing.
-    pub fn open() -> Result<NvmlSource, String> {
+    pub fn open(given: Option<&Path>) -> Result<NvmlSource, String> {
         let mut reason = String::new();
-        for library in LIBRARIES {
-            match Nvml::builder().lib_path(OsStr::new(library)).init() {
+        let installed = LIBRARIES.map(OsStr::new);
+        let given = given.map(|path| [path.as_os_str()]);
+        for &library in given.as_ref().map_or(&installed[..], |given| &given[..]) {
+            match Nvml::builder().lib_path(library).init() {
                 Ok(nvml) => return NvmlSource::list(nvml),
                 // The library is there and its driver is not: more telling than "not found".
                 Err(error) if !matches!(error, NvmlError::LibloadingError(_)) => {
                     reason = format!("NVML does not start: {error}");
                 }
                 Err(_) if reason.is_empty() => {
-                    reason = format!("no NVIDIA driver library ({library})");
+                    reason = format!("no NVIDIA driver library ({})", library.display());
                 }
                 Err(_) => {}
             }
@@ -69,6 +75,8 @@ impl NvmlSource {
                     index,
                     uuid: device.uuid().unwrap_or_default(),
                     name: device.name().unwrap_or_else(|_| "NVIDIA GPU".to_owned()),
+                    platform: "nvidia",
+                    ..Device::default()
                 });
             }
         }
@@ -140,7 +148,7 @@ fn joules(millijoules: u64) -> f64 {
 fn read(
     device: &nvml_wrapper::Device<'_>,
     refused: &mut [bool; QUERY_COUNT],
-) -> ([Option<f64>; Gauge::ALL.len()], Option<f64>) {
+) -> [Option<f64>; Quantity::COUNT] {
     let power = ask(refused, Query::PowerInstant, || power_instant(device)).or_else(|| {
         ask(refused, Query::PowerAverage, || device.power_usage()).map(|mw| f64::from(mw) / 1e3)
     });
@@ -154,20 +162,26 @@ fn read(
     let memory_clock = ask(refused, Query::MemoryClock, || {
         device.clock_info(Clock::Memory)
     });
-    let gauge = |gauge| match gauge {
-        Gauge::Power => power,
-        Gauge::GpuUtilization => busy.as_ref().map(|busy| f64::from(busy.gpu)),
-        Gauge::MemoryUtilization => busy.as_ref().map(|busy| f64::from(busy.memory)),
-        Gauge::MemoryUsed => memory.as_ref().map(|memory| gigabytes(memory.used)),
-        Gauge::MemoryTotal => memory.as_ref().map(|memory| gigabytes(memory.total)),
-        Gauge::Temperature => temperature.map(f64::from),
-        Gauge::SmClock => sm_clock.map(f64::from),
-        Gauge::MemoryClock => memory_clock.map(f64::from),
+    let value = |quantity| match quantity {
+        Quantity::Power => power,
+        Quantity::Energy => energy.map(joules),
+        Quantity::GpuUtilization => busy.as_ref().map(|busy| f64::from(busy.gpu)),
+        Quantity::MemoryUtilization => busy.as_ref().map(|busy| f64::from(busy.memory)),
+        Quantity::MemoryUsed => memory.as_ref().map(|memory| gigabytes(memory.used)),
+        Quantity::MemoryTotal => memory.as_ref().map(|memory| gigabytes(memory.total)),
+        Quantity::Temperature => temperature.map(f64::from),
+        Quantity::SmClock => sm_clock.map(f64::from),
+        Quantity::MemoryClock => memory_clock.map(f64::from),
+        _ => None,
     };
-    (Gauge::ALL.map(gauge), energy.map(joules))
+    Quantity::ALL.map(value)
 }
 
 impl Source for NvmlSource {
+    fn name(&self) -> &str {
+        NAME
+    }
+
     fn devices(&self) -> &[Device] {
         &self.devices
     }
@@ -179,12 +193,11 @@ impl Source for NvmlSource {
                 continue;
             };
             let at = now();
-            let (gauges, energy_j) = read(&handle, &mut self.refused[position]);
+            let values = read(&handle, &mut self.refused[position]);
             samples.push(GpuSample {
                 device: position,
                 at,
-                gauges,
-                energy_j,
+                values,
             });
         }
         samples
@@ -231,7 +244,7 @@ mod tests {
 
     #[test]
     fn a_machine_without_the_library_gets_one_line() {
-        if let Err(reason) = NvmlSource::open() {
+        if let Err(reason) = NvmlSource::open(None) {
             assert!(!reason.is_empty() && !reason.contains('\n'), "{reason}");
         }
     }

@@ -1,66 +1,51 @@
-//! Samples of a window -> rows of the report. Pure.
+//! Tracks over a window -> rows of the report. Pure.
 
-use super::{Device, Gauge, GpuSample};
+use super::{Device, Quantity};
 use crate::base::Ns;
+use crate::stats::Track;
 use crate::stats::summary::{Figure, GpuSummary, MetricResult};
-use crate::stats::{Deviation, Series};
 
-/// One row per device, in the devices' order; a device that never answered keeps an empty row.
-pub fn summarize(devices: &[Device], samples: &[GpuSample], from: Ns, to: Ns) -> Vec<GpuSummary> {
-    let row = |(position, device): (usize, &Device)| {
-        let own: Vec<&GpuSample> = samples.iter().filter(|s| s.device == position).collect();
-        one(device, &own, from, to)
+/// A device's row over the window.
+pub fn summarize(
+    source: &str,
+    device: &Device,
+    tracks: &[Track],
+    (from, to): (Ns, Ns),
+) -> GpuSummary {
+    let of = |quantity: Quantity| {
+        let (tag, ..) = quantity.names();
+        tracks.iter().find(|track| track.tag == tag)
     };
-    devices.iter().enumerate().map(row).collect()
-}
-
-fn one(device: &Device, samples: &[&GpuSample], from: Ns, to: Ns) -> GpuSummary {
-    let series = |read: &dyn Fn(&GpuSample) -> Option<f64>| {
-        let mut series = Series::default();
-        for sample in samples {
-            if let Some(value) = read(sample) {
-                series.push(sample.at, value);
-            }
-        }
-        series
-    };
-    let gauge_of = |gauge: Gauge| series(&|s| s.gauges[gauge as usize]);
-    let (energy_j, energy_source) = match series(&|s| s.energy_j).counter_delta(from, to) {
+    let growth = |quantity| of(quantity)?.series.counter_delta(from, to);
+    let (energy_j, energy_source) = match growth(Quantity::Energy) {
         Some(joules) => (Some(joules), "counter"),
-        None => match gauge_of(Gauge::Power).integral(from, to) {
+        None => match of(Quantity::Power).and_then(|power| power.series.integral(from, to)) {
             Some(joules) => (Some(joules), "power_integration"),
             None => (None, ""),
         },
     };
-    let mut metrics = Vec::new();
-    for gauge in Gauge::ALL {
-        // AIPerf's GPU figures have the sample deviation.
-        if let Some(figure) = gauge_of(gauge).distribution(from, to, Deviation::Sample) {
-            let (tag, header, unit) = gauge.names();
-            let figure = Figure::Distribution(figure);
-            metrics.push(MetricResult {
-                tag,
-                header,
-                unit,
-                figure,
-            });
-        }
-        if gauge == Gauge::Power
-            && let Some(joules) = energy_j
-        {
-            metrics.push(MetricResult {
-                tag: "nvidia_energy_consumption",
-                header: "NVIDIA Energy Consumption",
-                unit: "MJ",
-                figure: Figure::Scalar(joules / 1e6),
-            });
-        }
-    }
+    let metric = |quantity: Quantity| {
+        let (tag, header, unit) = quantity.names();
+        let figure = match quantity {
+            Quantity::Energy => Figure::Scalar(energy_j? / 1e6),
+            _ => of(quantity)?.figure(from, to)?,
+        };
+        Some(MetricResult {
+            tag,
+            header,
+            unit,
+            figure,
+        })
+    };
     GpuSummary {
+        source: source.to_owned(),
+        hostname: device.hostname.clone(),
+        platform: device.platform,
         index: device.index,
         uuid: device.uuid.clone(),
         name: device.name.clone(),
-        metrics,
+        instance: device.instance.clone(),
+        metrics: Quantity::ALL.into_iter().filter_map(metric).collect(),
         energy_j,
         energy_source,
     }
@@ -69,6 +54,8 @@ fn one(device: &Device, samples: &[&GpuSample], from: Ns, to: Ns) -> GpuSummary 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::gpu::GpuSample;
+    use crate::gpu::history::History;
 
     const S: u64 = 1_000_000_000;
 
@@ -77,22 +64,26 @@ mod tests {
             index: 3,
             uuid: "GPU-1".to_owned(),
             name: "NVIDIA H200".to_owned(),
+            ..Device::default()
         }
     }
 
     fn sample(at: u64, power: f64, energy_j: Option<f64>) -> GpuSample {
-        let mut gauges = [None; Gauge::ALL.len()];
-        gauges[Gauge::Power as usize] = Some(power);
+        let mut values = [None; Quantity::COUNT];
+        values[Quantity::Power as usize] = Some(power);
+        values[Quantity::Energy as usize] = energy_j;
         GpuSample {
             device: 0,
             at: Ns(at),
-            gauges,
-            energy_j,
+            values,
         }
     }
 
     fn check(samples: &[GpuSample], from: u64, to: u64) -> GpuSummary {
-        summarize(&[device()], samples, Ns(from), Ns(to)).remove(0)
+        let mut history = History::default();
+        samples.iter().for_each(|sample| history.push(&[*sample]));
+        let tracks = history.tracks(0, "gpu_3");
+        summarize("nvml://localhost", &device(), &tracks, (Ns(from), Ns(to)))
     }
 
     #[test]

@@ -4,13 +4,14 @@
 use super::early::Early;
 use super::preflight::{self, Place};
 use super::prepare::{Prepared, stopped};
-use super::probe::{self, Limits};
+use super::probe;
 use super::signals::Signals;
 use super::steps::Steps;
 use super::{outcome, route};
 use crate::base::{Exit, Ns, now, one_line};
 use crate::config::{self, Config, Url};
 use crate::engine::{Pace, Target};
+use crate::http::fetch;
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
@@ -67,21 +68,19 @@ impl Hook<'_> {
         let path = route::request_target(config, url, &path);
         let mut headers = route::headers(config, url);
         headers.push(("Content-Length".into(), "0".into()));
-        let request = probe::request("POST", &path, &authority, &headers);
-        let limits = Limits {
-            connect: config.connect_timeout.min(self.timeout),
-            whole: self.timeout,
-        };
+        let request = fetch::request("POST", &path, &authority, &headers);
+        let connect = config.connect_timeout.min(self.timeout);
+        let limits = probe::limits(connect, self.timeout);
         let (deadline, mut pause) = (now() + BUDGET, PAUSE);
         loop {
-            let answer = probe::exchange(&host.target, &route::dial(config), &request, limits)
+            let answer = probe::exchange(&host.target, route::dial(config), &request, limits)
                 .map_err(|text| Early::new(Exit::Unreachable, format!("{shown}: {text}")))?;
             if (200..300).contains(&answer.status) {
                 return Ok(());
             }
             if !BUSY.contains(&answer.status) || now() + pause > deadline {
                 // Before it is cut, or half a key would stay.
-                let body = outcome::secrets(config).mask(&answer.body).into_owned();
+                let body = outcome::secrets(config).mask(&answer.text()).into_owned();
                 let (status, said) = (answer.status, one_line(&body, 300));
                 return Err(Early::usage(format!(
                     "{shown}: the server answered {status} {said}; give the right path by {}, or \

@@ -27,6 +27,7 @@ mod signals;
 mod steps;
 mod stops;
 mod store;
+mod telemetry;
 mod verdict;
 mod watch;
 

@@ -10,18 +10,19 @@ use super::records::{RecordOutcome, uncounted_note};
 use super::signals::Signals;
 use super::stops::{self, Backlog};
 use super::store::Payloads;
+use super::telemetry::Watch;
 use super::verdict::{self, Scale};
 use crate::archive::{self, RunDir};
 use crate::base::{Anchor, Exit, Ns};
 use crate::config::{Config, Url};
 use crate::engine::{CoreOutput, FailureLimit, Pace};
-use crate::gpu::Sampler;
+use crate::gpu;
 use crate::report::json::ClientExtras;
 use crate::report::{self, RunInfo, Secrets};
 use crate::stats::energy::energy;
 use crate::stats::stability::Stability;
 use crate::stats::summary::{
-    ClientReport, ErrorGroup, Figure, GpuSummary, OpenLoop, StampSpreads, Verdict,
+    ClientReport, ErrorGroup, Figure, GpuSummary, OpenLoop, StampSpreads, TelemetrySources, Verdict,
 };
 use crate::stats::{CoreRecorder, Environment, Figures, Summary, Totals};
 use crate::view::{show, tell};
@@ -39,8 +40,8 @@ pub struct Measured {
     pub records: RecordOutcome,
     /// The machine during the run.
     pub environment: Environment,
-    /// GPUs, or why not.
-    pub sampler: Result<Sampler, String>,
+    /// What was watched beside the requests.
+    pub watch: Watch,
     /// From launch to the first request.
     pub startup: Option<Ns>,
     /// Of the open loops.
@@ -196,7 +197,7 @@ pub fn sum_up(run: &Run<'_>, measured: Measured) -> RunResult {
         outputs,
         records,
         environment,
-        sampler,
+        watch,
         startup,
         backlog,
     } = measured;
@@ -222,7 +223,8 @@ pub fn sum_up(run: &Run<'_>, measured: Measured) -> RunResult {
     let cut_short = stops::cut_short(run.signals, run.pace, run.failures, &client);
     client.notes.extend(method);
     client.notes.extend(cut_short.clone());
-    let gpus = gpus(sampler, totals.window, &mut client);
+    let watched = watch.finish(totals.window);
+    let (gpus, telemetry) = gpus(watched.gpus, &mut client);
     add_energy(&mut totals, &gpus, client.concurrency_asked);
     (client.verdict, client.reasons) = verdict::judge(run.config, &client, scale(run, &totals));
     client.headroom = headroom(run.config, &client, &totals.metrics, run.program);
@@ -248,6 +250,7 @@ pub fn sum_up(run: &Run<'_>, measured: Measured) -> RunResult {
         is_complete: run.pace.is_complete() && cut_short.is_none(),
         client,
         gpus,
+        telemetry,
     };
     RunResult {
         summary,
@@ -293,20 +296,16 @@ fn screen(run: &Run<'_>, result: &RunResult, width: usize) -> String {
     run.info.secrets.shown(&text)
 }
 
-/// Telemetry over the measured window; its notes go to the method block.
-fn gpus(
-    sampler: Result<Sampler, String>,
-    window: Option<(Ns, Ns)>,
-    client: &mut ClientReport,
-) -> Vec<GpuSummary> {
-    match (sampler, window) {
-        (Ok(sampler), Some((from, to))) => {
-            let telemetry = sampler.stop(from, to);
-            client.notes.extend(telemetry.notes);
-            telemetry.gpus
-        }
-        (Ok(_), None) | (Err(_), _) => Vec::new(),
-    }
+/// GPUs over the measured window; the notes go to the method block.
+fn gpus(told: gpu::Telemetry, client: &mut ClientReport) -> (Vec<GpuSummary>, TelemetrySources) {
+    client.notes.extend(told.notes);
+    let sources = TelemetrySources {
+        configured: told.sources.clone(),
+        successful: told.sources,
+        errors: Vec::new(),
+        invalid_samples: told.invalid_samples,
+    };
+    (told.gpus, sources)
 }
 
 fn masked(

@@ -3,12 +3,13 @@
 //! Nothing here waits longer than the run's own timeouts, or than `--wait-for-model-timeout`.
 
 use super::early::Early;
-use super::probe::{self, Answer, Limits};
+use super::probe;
 use super::route::{self, Unresolved};
 use super::{outcome, setup};
 use crate::base::{Exit, Ns, now};
 use crate::config::{Config, Url, WaitMode};
 use crate::engine::{Request, Target};
+use crate::http::fetch::{self, Answer, Limits};
 use crate::view::tell;
 use std::net::SocketAddr;
 use std::thread;
@@ -178,10 +179,10 @@ fn list(config: &Config, url: &Url, target: &Target, deadline: Ns) -> Result<Vec
     let path = format!("{}{}", probe::models_path(&url.base), url.query);
     let path = route::request_target(config, url, &path);
     let headers = route::headers(config, url);
-    let request = probe::request("GET", &path, &url.authority(), &headers);
+    let request = fetch::request("GET", &path, &url.authority(), &headers);
     let limits = limits(config, LIST_PATIENCE.min(left(config, deadline)));
-    match probe::exchange(target, &route::dial(config), &request, limits)? {
-        answer if answer.status == 200 => Ok(probe::model_names(&answer.body)),
+    match probe::exchange(target, route::dial(config), &request, limits)? {
+        answer if answer.status == 200 => Ok(probe::model_names(&answer.text())),
         answer => Err(format!("status {}", answer.status)),
     }
 }
@@ -200,10 +201,10 @@ pub fn model(config: &Config, models: &[String]) -> Result<String, String> {
 }
 
 fn limits(config: &Config, patience: Ns) -> Limits {
-    Limits {
-        connect: config.connect_timeout.min(patience),
-        whole: config.request_timeout.min(patience),
-    }
+    probe::limits(
+        config.connect_timeout.min(patience),
+        config.request_timeout.min(patience),
+    )
 }
 
 fn ask(
@@ -214,7 +215,7 @@ fn ask(
 ) -> Result<Answer, String> {
     let mut bytes = Vec::new();
     target.template.fill(0, 0, &request.body, &mut bytes);
-    probe::exchange(target, &route::dial(config), &bytes, limits)
+    probe::exchange(target, route::dial(config), &bytes, limits)
 }
 
 /// Sends one request of the run's kind to the first server that answers. A refusal of what we
@@ -235,7 +236,10 @@ pub fn check(
         let answer = match ask(config, target, request, limits(config, PATIENCE)) {
             // Before it is cut, or half a key would stay.
             Ok(answer) => Answer {
-                body: outcome::secrets(config).mask(&answer.body).into_owned(),
+                body: outcome::secrets(config)
+                    .mask(&answer.text())
+                    .as_bytes()
+                    .to_vec(),
                 ..answer
             },
             Err(text) => {

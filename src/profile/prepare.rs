@@ -7,12 +7,11 @@ use super::replay::Replay;
 use super::signals::Signals;
 use super::steps::Steps;
 use super::store::Payloads;
-use super::{Launch, ends, files, hooks, outcome, plan_text, preflight, setup};
+use super::{Launch, ends, files, hooks, outcome, plan_text, preflight, setup, telemetry};
 use crate::archive::RunDir;
 use crate::base::{Exit, Ns, now};
 use crate::config::{Api, Config, Connections, ExportLevel, TokenizerSpec, Url, WaitMode};
 use crate::engine::{Drawn, FailureLimit, Pace, Requests, Target};
-use crate::gpu;
 use crate::runtime;
 use crate::view::{show, tell};
 use crate::workload::{Tokenizer, TokenizerChoice, unpack_corpus};
@@ -54,8 +53,8 @@ pub struct Prepared {
     pub cores: Vec<usize>,
     /// What speaks for these CPUs and what against, as a line.
     pub placement: String,
-    /// GPUs, or why not; an empty reason where they were not wanted.
-    pub sampler: Result<gpu::Sampler, String>,
+    /// What is watched beside the requests.
+    pub watch: telemetry::Watch,
 }
 
 /// What the next run of a process finds ready.
@@ -182,9 +181,10 @@ fn prepare_all(
     let hosts = hooks::reset(&config, &server.places, &server.targets, steps)?;
     let targets = server.targets.clone();
     ready.server = Some((reaching, server));
-    let sampler = start_sampler(&config, steps);
-    if let Some(reason) = sampler.as_ref().err().filter(|reason| !reason.is_empty()) {
-        ready.tell(format!("note: no GPU telemetry: {reason}"));
+    steps.begin("looking for telemetry");
+    let (watch, notes) = telemetry::Watch::start(&config)?;
+    for text in notes {
+        ready.tell(format!("note: {text}"));
     }
     steps.end();
     if config.verbose {
@@ -202,7 +202,7 @@ fn prepare_all(
         hosts,
         cores,
         placement,
-        sampler,
+        watch,
     }))
 }
 
@@ -261,14 +261,6 @@ fn load_tokenizer(
     let (spec, model) = (config.tokenizer.clone(), config.model.clone());
     ready.tokenizer = Some((spec, model, tokenizer.clone(), choice.clone()));
     Ok((tokenizer, choice))
-}
-
-fn start_sampler(config: &Config, steps: &Steps) -> Result<gpu::Sampler, String> {
-    if !config.gpu_telemetry {
-        return Err(String::new());
-    }
-    steps.begin("looking for GPUs");
-    gpu::Sampler::start(Ns::from_ms(100))
 }
 
 /// The trace of a run that has one, and what is to be said of it.

@@ -167,7 +167,7 @@ impl Bench {
             records: driven.records,
             environment: driven.environment,
             backlog: driven.backlog,
-            sampler: prepared.sampler,
+            watch: prepared.watch,
             startup,
         };
         Ok(Some(finish(&run, measured)))
@@ -215,6 +215,7 @@ impl Bench {
             .inspect_err(|_| pace.stop(Stop::Cancel))?;
         let watched = environment::Watch::start();
         thread::sleep(Duration::from_nanos(settled.saturating_since(now()).0));
+        prepared.watch.mark_start(pace, &prepared.cores);
         pace.begin(now());
         steps.end();
         let after = now().saturating_since(launched);

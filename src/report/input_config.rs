@@ -3,8 +3,8 @@
 use super::RunInfo;
 use crate::base::Ns;
 use crate::config::{
-    Api, Config, ExportLevel, Lengths, Level, Pattern, PhaseSpec, Ramp, RampKind, TokenizerSpec,
-    Ui, hide_target,
+    Api, Config, ExportLevel, GpuSource, GpuTelemetry, Lengths, Level, MetricsFormat, Pattern,
+    PhaseSpec, Ramp, RampKind, ServerMetrics, TokenizerSpec, Ui, Url, hide_target,
 };
 use crate::stats::Summary;
 use serde_json::{Map, Value, json};
@@ -52,9 +52,12 @@ pub(super) fn aiperf(summary: &Summary, config: &Config, run: &RunInfo) -> Value
     out.insert("tokenizer".into(), json!({"name": name}));
     out.insert(
         "gpu_telemetry".into(),
-        json!({"enabled": config.gpu_telemetry}),
+        gpu_telemetry(config.gpu_telemetry.as_ref()),
     );
-    out.insert("server_metrics".into(), json!({"enabled": false}));
+    out.insert(
+        "server_metrics".into(),
+        server_metrics(config.server_metrics.as_ref()),
+    );
     out.insert("network_latency".into(), json!({"enabled": false}));
     for empty in ["otel", "mlflow", "wandb"] {
         out.insert(empty.into(), json!({}));
@@ -66,6 +69,41 @@ pub(super) fn aiperf(summary: &Summary, config: &Config, run: &RunInfo) -> Value
     };
     out.insert("runtime".into(), json!({"ui": ui}));
     Value::Object(out)
+}
+
+fn gpu_telemetry(gpus: Option<&GpuTelemetry>) -> Value {
+    let Some(gpus) = gpus else {
+        return json!({"enabled": false});
+    };
+    let collector = match gpus.source {
+        GpuSource::Auto => "auto",
+        GpuSource::Nvml => "pynvml",
+        GpuSource::Dcgm => "dcgm",
+        GpuSource::AmdSmi => "amdsmi",
+    };
+    json!({
+        "enabled": true,
+        "urls": shown(&gpus.urls),
+        "collector": collector,
+        "mode": "summary",
+    })
+}
+
+fn server_metrics(metrics: Option<&ServerMetrics>) -> Value {
+    let Some(metrics) = metrics else {
+        return json!({"enabled": false});
+    };
+    let format = |format: &MetricsFormat| match format {
+        MetricsFormat::Json => "json",
+        MetricsFormat::Csv => "csv",
+        MetricsFormat::Jsonl => "jsonl",
+    };
+    let formats: Vec<&str> = metrics.formats.iter().map(format).collect();
+    json!({"enabled": true, "urls": shown(&metrics.urls), "formats": formats})
+}
+
+fn shown(urls: &[Url]) -> Vec<String> {
+    urls.iter().map(Url::origin_shown).collect()
 }
 
 fn endpoint(config: &Config, run: &RunInfo) -> Value {

@@ -38,6 +38,7 @@ pub mod stages;
 pub mod summary;
 pub mod sweep;
 mod totals;
+pub mod track;
 mod whole;
 pub mod wire;
 
@@ -57,3 +58,4 @@ pub use series::{Deviation, Series};
 pub use stages::Stages;
 pub use summary::Summary;
 pub use totals::{Attainment, SteadyState, Totals};
+pub use track::{Track, TrackKind};

@@ -363,17 +363,40 @@ pub struct Summary {
     pub client: ClientReport,
     /// GPU rows, ready for exports; empty without telemetry.
     pub gpus: Vec<GpuSummary>,
+    /// Where they come from.
+    pub telemetry: TelemetrySources,
+}
+
+/// Where GPU rows come from.
+#[derive(Clone, Debug, PartialEq, Default)]
+pub struct TelemetrySources {
+    /// Names of all sources that were looked for, as given or found.
+    pub configured: Vec<String>,
+    /// Those that gave samples.
+    pub successful: Vec<String>,
+    /// Sentences on those that did not, or not always, with how often.
+    pub errors: Vec<(String, u64)>,
+    /// Values that could not be, and were dropped.
+    pub invalid_samples: u64,
 }
 
 /// One GPU over the measured window.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct GpuSummary {
+    /// `nvml://localhost`, or the url of the page that tells.
+    pub source: String,
+    /// The machine that it is in; empty for this one.
+    pub hostname: String,
+    /// `nvidia` or `amd`.
+    pub platform: &'static str,
     /// Index as the driver counts.
     pub index: u32,
     /// UUID.
     pub uuid: String,
     /// `NVIDIA H200`.
     pub name: String,
+    /// Id of the MIG instance; empty for a whole GPU.
+    pub instance: String,
     /// Tag (`nvidia_power_usage`), header, unit and distribution (sample std).
     pub metrics: Vec<MetricResult>,
     /// Energy used, J, by the counter or by integration.

@@ -20,6 +20,8 @@ enum Kind {
     Number(&'static str),
     /// Several values, several times.
     Many(&'static str),
+    /// The same, and its name alone says something too.
+    Any(&'static str),
 }
 
 struct Flag {
@@ -47,7 +49,7 @@ const fn flag(
     }
 }
 
-use Kind::{Integer, Many, Number, Switch, Text};
+use Kind::{Any, Integer, Many, Number, Switch, Text};
 
 /// All of them.
 fn flags() -> impl Iterator<Item = &'static Flag> {
@@ -98,18 +100,6 @@ fn with_flags(command: Command) -> Command {
                 .value_name("FILE")
                 .help("YAML or TOML file; its keys are the flags' names, and flags win"),
         )
-        // Known to the peers, and already so here.
-        .arg(
-            negative("gpu-telemetry")
-                .num_args(0..)
-                .action(ArgAction::Set),
-        )
-        .arg(
-            Arg::new("no-server-metrics")
-                .long("no-server-metrics")
-                .action(ArgAction::SetTrue)
-                .hide(true),
-        )
         .arg(
             Arg::new("generate-plots")
                 .long("generate-plots")
@@ -127,9 +117,10 @@ fn with_flags(command: Command) -> Command {
         }
         arg = match flag.kind {
             Switch => {
-                let negative = negative(&opposite(flag.names[0]));
-                if negative.get_id() != "gpu-telemetry" {
-                    command = command.arg(negative);
+                let opposite = opposite(flag.names[0]);
+                // Some have a flag for the contrary that says more.
+                if flags().all(|other| other.names[0] != opposite) {
+                    command = command.arg(negative(&opposite));
                 }
                 switch(arg)
             }
@@ -137,6 +128,11 @@ fn with_flags(command: Command) -> Command {
                 .action(ArgAction::Append)
                 .num_args(1..)
                 .value_name(value),
+            Any(value) => arg
+                .action(ArgAction::Append)
+                .num_args(0..)
+                .value_name(value)
+                .overrides_with(opposite(flag.names[0])),
             Text(value) => arg.value_name(value),
             Integer => arg.value_name("N").allow_negative_numbers(true),
             Number(value) => arg.value_name(value).allow_negative_numbers(true),
@@ -212,16 +208,21 @@ pub fn key(name: &str) -> Result<String, String> {
 /// What was typed, as a configuration file would say it. Errors name the flag.
 pub fn settings(matches: &ArgMatches) -> Result<Map<String, Value>, String> {
     let typed = |name: &str| matches.value_source(name) == Some(ValueSource::CommandLine);
+    let has = |name: &str| flags().any(|flag| flag.names[0] == name);
     let mut all = Map::new();
     for flag in flags() {
         let name = flag.names[0];
         let value = match flag.kind {
             Switch if typed(name) => Some(Value::Bool(true)),
-            Switch if typed(&opposite(name)) => Some(Value::Bool(false)),
+            Switch if !has(&opposite(name)) && typed(&opposite(name)) => Some(Value::Bool(false)),
             Switch => None,
             Many(_) => matches
                 .get_many::<String>(name)
                 .map(|values| values.cloned().collect()),
+            Any(_) => typed(name).then(|| {
+                let values = matches.get_many::<String>(name);
+                values.unwrap_or_default().cloned().collect()
+            }),
             kind => match matches.get_one::<String>(name) {
                 Some(text) => Some(scalar(name, kind, text)?),
                 None => None,
@@ -278,7 +279,7 @@ mod tests {
         for flag in flags() {
             let value = match flag.kind {
                 Switch => json!(true),
-                Text(_) | Many(_) => json!("x"),
+                Text(_) | Many(_) | Any(_) => json!("x"),
                 Integer | Number(_) => json!(1),
             };
             let key = key(flag.names[0]).unwrap();
@@ -312,12 +313,15 @@ mod tests {
             typed(&["--no-gpu-telemetry"]),
             json!({"no_gpu_telemetry": true})
         );
-        for values in [
-            &["--gpu-telemetry"][..],
-            &["--gpu-telemetry", "h:9400", "i:9400"],
-        ] {
-            assert_eq!(typed(values), json!({"no_gpu_telemetry": false}));
-        }
+        assert_eq!(typed(&["--gpu-telemetry"]), json!({"gpu_telemetry": []}));
+        assert_eq!(
+            typed(&["--no-gpu-telemetry", "--gpu-telemetry", "h:9400", "i:9400"]),
+            json!({"gpu_telemetry": ["h:9400", "i:9400"]})
+        );
+        assert_eq!(
+            typed(&["--server-metrics", "h:1", "--no-server-metrics"]),
+            json!({"no_server_metrics": true})
+        );
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The flags of one run.
 
-use super::Kind::{Integer, Many, Number, Switch, Text};
+use super::Kind::{Any, Integer, Many, Number, Switch, Text};
 use super::{Flag, flag};
 
 const TARGET: &str = "Target";
@@ -13,6 +13,7 @@ const SERVER: &str = "Server";
 const INPUT: &str = "Requests";
 const CONNECTIONS: &str = "Connections";
 const OUTPUT: &str = "Output";
+const TELEMETRY: &str = "Telemetry";
 const MACHINE: &str = "Client";
 
 #[rustfmt::skip]
@@ -255,11 +256,29 @@ pub(super) const FLAGS: &[Flag] = &[
     flag(OUTPUT, None, &["dry-run"], Switch,
         "Print the plan, one exact request and its curl line; send nothing"),
     flag(OUTPUT, None, &["allow-invalid"], Switch, "Exit 0 although the verdict is INVALID"),
+    flag(TELEMETRY, None, &["gpu-telemetry"], Any("SOURCE"),
+        "Who tells of GPUs: nvml (or pynvml), dcgm, amdsmi, urls of DCGM or Triton pages, and a \
+        .csv of further DCGM fields; it must be there then [default: what is found]"),
+    flag(TELEMETRY, None, &["no-gpu-telemetry"], Switch, "Do not watch GPUs"),
+    flag(TELEMETRY, None, &["gpu-interval"], Number("MS"),
+        "Time between two samples of the driver, 20 to 1000 [default: 100]"),
+    flag(TELEMETRY, None, &["gpu-idle-seconds"], Number("SECONDS"),
+        "Watch the GPUs for so long before the first request: what they take idle [default: 0]"),
+    flag(TELEMETRY, None, &["gpu-processes"], Switch, "Count the processes on each GPU"),
+    flag(TELEMETRY, None, &["nvml-library"], Text("FILE"),
+        "libnvidia-ml.so.1, where it is not installed"),
+    flag(TELEMETRY, None, &["server-metrics", "server-metrics-urls",
+        "server-metrics-url"], Any("URL"), "Pages with the servers' own metrics, which must be \
+        there then; GPUs are looked for on them too [default: /metrics of each target]"),
+    flag(TELEMETRY, None, &["no-server-metrics"], Switch, "Do not read the servers' metrics"),
+    flag(TELEMETRY, None, &["server-metrics-formats"], Many("FORMAT"),
+        "json, csv, jsonl (every scrape) [default: json csv]"),
+    flag(TELEMETRY, None, &["slice-duration"], Number("SECONDS"),
+        "Sum up slices of this length too: latency, throughput and telemetry together"),
     flag(MACHINE, None, &["cores"], Text("CPUS"),
         "Where to send from: auto, how many, or a list as in 2,4-7 [default: auto]"),
     flag(MACHINE, None, &["workers-max",
         "max-workers"], Integer, "Most cores that auto takes"),
-    flag(MACHINE, None, &["no-gpu-telemetry"], Switch, "Do not sample this machine's GPUs"),
     flag(MACHINE, None, &["calibrate"], Switch,
         "Before the run, measure for some seconds what this machine can drive (a short \
         self-bench), so that the report can say how much more that is"),

@@ -1,4 +1,4 @@
-//! This machine's part: workers, telemetry.
+//! This machine's part: workers.
 
 use super::{ConfigError, count, no};
 use crate::config::{Config, Cores, Draft};
@@ -8,7 +8,6 @@ impl Draft {
         config.cores = cores(self)?;
         let most = count("workers-max", self.workers_max, 1, 4096)?;
         config.workers_max = most.and_then(|n| usize::try_from(n).ok());
-        config.gpu_telemetry = !self.no_gpu_telemetry.unwrap_or(false);
         config.calibrate = self.calibrate.unwrap_or(false);
         config.batching = !self.no_batching.unwrap_or(false);
         config.check_stamps = self.check_stamps.unwrap_or(false);

@@ -13,6 +13,7 @@ mod server;
 mod sessions;
 mod stops;
 mod target;
+mod telemetry;
 mod trace;
 
 use super::{Api, Config, Cores, Draft, Reuse};
@@ -111,6 +112,7 @@ impl Draft {
         self.output(&mut config, &mut notes)?;
         self.connections(&mut config)?;
         self.client(&mut config)?;
+        self.telemetry(&mut config, &mut notes)?;
         contradictions(&config)?;
         config.command_line = command_line.into();
         if config.tls_insecure {
