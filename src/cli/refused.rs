@@ -62,8 +62,8 @@ const LATER: &str = "\
     random-corpus-style random-range-ratio rankings-passages-mean \
     rankings-passages-prompt-token-mean rankings-passages-prompt-token-stddev \
     rankings-passages-stddev rankings-query-prompt-token-mean rankings-query-prompt-token-stddev \
-    request-content-type scenario seq-dist sequence-distribution \
-    shared-system-prompt-length show-trace-timing stats-interval stream synthesis-max-isl synthesis-max-osl \
+    request-content-type scenario seq-dist sequence-distribution shared-system-prompt-length \
+    show-trace-timing stats-interval stream synthesis-max-isl synthesis-max-osl \
     synthesis-output-len-multiplier synthesis-prefix-len-multiplier \
     synthesis-prefix-root-multiplier synthesis-prompt-len-multiplier \
     synthetic-input-tokens-block-size system-idle-gap-cap-seconds system-prompt \
