@@ -4,13 +4,16 @@
 //! that no worker ever waits for a driver. This room knows nothing of requests: it gets a window
 //! and gives rows for the report. Start at [`Sampler::start`].
 
+mod asked;
 mod history;
 mod nvml;
 mod quantity;
+mod reading;
 mod sampler;
+mod visible;
 mod window;
 
-pub use nvml::NvmlSource;
+pub use nvml::{NvmlOptions, NvmlSource};
 pub use quantity::Quantity;
 pub use sampler::{Marker, Sampler, Telemetry};
 
@@ -63,6 +66,11 @@ pub trait Source: Send {
 
     /// One sample of each device that answers.
     fn sample(&mut self) -> Vec<GpuSample>;
+
+    /// The same at an edge of the measurement: with what is else left out of most samples.
+    fn sample_all(&mut self) -> Vec<GpuSample> {
+        self.sample()
+    }
 
     /// Sentences on the method, known after the last sample.
     fn notes(&self) -> Vec<String> {

@@ -4,6 +4,7 @@ use super::history::History;
 use super::window::summarize;
 use super::{Device, Source};
 use crate::base::Ns;
+use crate::runtime;
 use crate::stats::Track;
 use crate::stats::summary::GpuSummary;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -21,6 +22,8 @@ struct Seen {
     history: History,
     notes: Vec<String>,
     invalid_samples: u64,
+    cpu_ns: u64,
+    lasted: Duration,
 }
 
 /// GPU rows of a run, and how they were taken.
@@ -36,6 +39,8 @@ pub struct Telemetry {
     pub notes: Vec<String>,
     /// Values that could not be, and were dropped.
     pub invalid_samples: u64,
+    /// CPU time that the sampling took, ns, from its start to its end.
+    pub cpu_ns: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -76,18 +81,22 @@ impl Drop for Sampler {
 }
 
 impl Sampler {
-    /// Starts sampling sources, each at its own interval; 100 ms is a good one for a driver.
-    ///
-    /// The threads inherit the caller's CPU affinity: start them before the caller pins itself.
+    /// Starts sampling sources, each at its own interval; 100 ms is a good one for a driver. Their
+    /// threads keep off `cores`, the workers' CPUs.
     ///
     /// Errors: one line when no thread can be had.
-    pub fn start(sources: Vec<(Box<dyn Source>, Ns)>) -> Result<Sampler, String> {
+    pub fn start(sources: Vec<(Box<dyn Source>, Ns)>, cores: &[usize]) -> Result<Sampler, String> {
         let begin = |(source, interval): (Box<dyn Source>, Ns)| {
             let (command, commands) = channel();
             let interval = Duration::from_nanos(interval.0.max(1_000_000));
+            let cores = cores.to_vec();
+            let work = move || {
+                runtime::avoid(&cores);
+                watch(source, interval, &commands, TICKS_MAX)
+            };
             let thread = std::thread::Builder::new()
                 .name("gpu".to_owned())
-                .spawn(move || watch(source, interval, &commands, TICKS_MAX))
+                .spawn(work)
                 .map_err(|error| format!("no thread for GPU samples: {error}"))?;
             Ok((command, thread))
         };
@@ -109,6 +118,7 @@ impl Sampler {
     /// Call it after the window's end, so that a sample lies on either side of each edge.
     pub fn stop(mut self, from: Ns, to: Ns) -> Telemetry {
         let mut told = Telemetry::default();
+        let mut lasted = Duration::ZERO;
         // All end at the same time.
         self.marker.send(Command::Stop);
         for thread in std::mem::take(&mut self.threads) {
@@ -125,6 +135,15 @@ impl Sampler {
             told.sources.push(seen.source);
             told.notes.extend(seen.notes);
             told.invalid_samples += seen.invalid_samples;
+            told.cpu_ns += seen.cpu_ns;
+            lasted = lasted.max(seen.lasted);
+        }
+        if !lasted.is_zero() {
+            let share = Duration::from_nanos(told.cpu_ns).div_duration_f64(lasted);
+            told.notes.push(format!(
+                "Sampling GPUs took {:.2} % of one core.",
+                share * 100.0
+            ));
         }
         told
     }
@@ -139,11 +158,12 @@ fn watch(
     ticks_max: usize,
 ) -> Seen {
     let mut history = History::default();
-    history.push(&source.sample());
-    let mut due = Instant::now() + interval;
+    let (begun, cpu) = (Instant::now(), runtime::thread_cpu());
+    history.push(&source.sample_all());
+    let mut due = begun + interval;
     loop {
         match commands.recv_timeout(due.saturating_duration_since(Instant::now())) {
-            Ok(Command::Mark) => history.push(&source.sample()),
+            Ok(Command::Mark) => history.push(&source.sample_all()),
             Ok(Command::Stop) | Err(RecvTimeoutError::Disconnected) => break,
             Err(RecvTimeoutError::Timeout) => {
                 history.push(&source.sample());
@@ -156,13 +176,16 @@ fn watch(
             }
         }
     }
-    history.push(&source.sample());
+    history.push(&source.sample_all());
+    let cpu = runtime::thread_cpu().since(&cpu);
     Seen {
         source: source.name().to_owned(),
         devices: source.devices().to_vec(),
         history,
         notes: source.notes(),
         invalid_samples: source.invalid_samples(),
+        cpu_ns: cpu.user_ns + cpu.system_ns,
+        lasted: begun.elapsed(),
     }
 }
 
@@ -224,7 +247,7 @@ mod tests {
     #[test]
     fn the_window_between_start_and_stop_is_summed_up() {
         let (source, seen) = fake();
-        let sampler = Sampler::start(vec![(Box::new(source), Ns::from_ms(1))]).unwrap();
+        let sampler = Sampler::start(vec![(Box::new(source), Ns::from_ms(1))], &[]).unwrap();
         assert_eq!(seen.recv(), Ok(1));
         let from = now();
         // Of what is told from here on only the first may have been sampled before.
@@ -238,13 +261,16 @@ mod tests {
         let energy = to.saturating_since(from).as_secs() * 300.0;
         assert!((row.energy_j.unwrap() - energy).abs() < 1e-9 * energy.max(1.0));
         assert_eq!(row.metrics[0].tag, "nvidia_power_usage");
-        assert_eq!(telemetry.notes, ["A fake."]);
+        assert_eq!(telemetry.notes[0], "A fake.");
+        assert!(telemetry.notes[1].starts_with("Sampling GPUs took "));
+        assert_eq!(telemetry.notes.len(), 2);
     }
 
     #[test]
     fn a_run_shorter_than_the_interval_still_has_two_samples() {
         let (source, seen) = fake();
-        let sampler = Sampler::start(vec![(Box::new(source), Ns::from_ms(3_600_000))]).unwrap();
+        let sampler =
+            Sampler::start(vec![(Box::new(source), Ns::from_ms(3_600_000))], &[]).unwrap();
         assert_eq!(seen.recv(), Ok(1));
         sampler.stop(Ns(0), Ns::MAX);
         assert_eq!(seen.iter().last(), Some(2));
@@ -253,7 +279,8 @@ mod tests {
     #[test]
     fn a_mark_is_a_sample_at_once() {
         let (source, seen) = fake();
-        let sampler = Sampler::start(vec![(Box::new(source), Ns::from_ms(3_600_000))]).unwrap();
+        let sampler =
+            Sampler::start(vec![(Box::new(source), Ns::from_ms(3_600_000))], &[]).unwrap();
         assert_eq!(seen.recv(), Ok(1));
         sampler.marker().mark();
         assert_eq!(seen.recv(), Ok(2));
