@@ -1,7 +1,7 @@
 //! What one device says in one tick.
 //!
-//! Not asked for: PCIe traffic (the driver measures it for 20 ms in each call, and its byte counters
-//! take some 0.3 ms), JPEG and multiprocessor utilisation (a pair of calls each).
+//! Not asked for: PCIe traffic (the driver measures it for 20 ms in each call, and its byte
+//! counters take some 0.3 ms), JPEG and multiprocessor utilisation (more calls for each).
 
 use super::Quantity;
 use super::asked::{Asked, Query};

@@ -17,18 +17,20 @@ const TICKS_MAX: usize = 1 << 14;
 
 /// What a source has shown at the end.
 struct Seen {
+    cpu_ns: u64,
+    lasted: Duration,
     source: String,
     devices: Vec<Device>,
     history: History,
     notes: Vec<String>,
     invalid_samples: u64,
-    cpu_ns: u64,
-    lasted: Duration,
 }
 
 /// GPU rows of a run, and how they were taken.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Telemetry {
+    /// CPU time that the sampling took, ns, from its start to its end.
+    pub cpu_ns: u64,
     /// One row per device, source by source.
     pub gpus: Vec<GpuSummary>,
     /// What each said over time, in the same order.
@@ -39,8 +41,6 @@ pub struct Telemetry {
     pub notes: Vec<String>,
     /// Values that could not be, and were dropped.
     pub invalid_samples: u64,
-    /// CPU time that the sampling took, ns, from its start to its end.
-    pub cpu_ns: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -133,10 +133,10 @@ impl Sampler {
                 told.tracks.push(tracks);
             }
             told.sources.push(seen.source);
-            told.notes.extend(seen.notes);
-            told.invalid_samples += seen.invalid_samples;
             told.cpu_ns += seen.cpu_ns;
             lasted = lasted.max(seen.lasted);
+            told.notes.extend(seen.notes);
+            told.invalid_samples += seen.invalid_samples;
         }
         if !lasted.is_zero() {
             let share = Duration::from_nanos(told.cpu_ns).div_duration_f64(lasted);
@@ -179,13 +179,13 @@ fn watch(
     history.push(&source.sample_all());
     let cpu = runtime::thread_cpu().since(&cpu);
     Seen {
+        cpu_ns: cpu.user_ns + cpu.system_ns,
+        lasted: begun.elapsed(),
         source: source.name().to_owned(),
         devices: source.devices().to_vec(),
         history,
         notes: source.notes(),
         invalid_samples: source.invalid_samples(),
-        cpu_ns: cpu.user_ns + cpu.system_ns,
-        lasted: begun.elapsed(),
     }
 }
 
@@ -290,5 +290,36 @@ mod tests {
             (told.sources[0].as_str(), &*told.tracks[0][0].source),
             ("fake://", "gpu_0")
         );
+    }
+
+    /// Tells whether its thread may run on a CPU.
+    struct Place(usize, Sender<bool>);
+
+    impl Source for Place {
+        fn name(&self) -> &str {
+            "place://"
+        }
+
+        fn devices(&self) -> &[Device] {
+            &[]
+        }
+
+        fn sample(&mut self) -> Vec<GpuSample> {
+            let may = rustix::thread::sched_getaffinity(None).unwrap();
+            let _ = self.1.send(may.is_set(self.0));
+            Vec::new()
+        }
+    }
+
+    #[test]
+    fn samples_are_taken_off_the_workers_cpus() {
+        let usable = runtime::usable();
+        let (told, seen) = channel();
+        let source: Box<dyn Source> = Box::new(Place(usable[0], told));
+        let worker = usable[0];
+        let sampler = Sampler::start(vec![(source, Ns::from_ms(3_600_000))], &[worker]).unwrap();
+        // With a single CPU there is no other.
+        assert_eq!(seen.recv(), Ok(usable.len() == 1));
+        assert!(sampler.stop(Ns(0), Ns::MAX).gpus.is_empty());
     }
 }

@@ -1,7 +1,7 @@
 //! `CUDA_VISIBLE_DEVICES`: which GPUs and MIG instances a server started from here would see.
 //!
-//! Indices are taken in PCI order, as the driver counts. CUDA itself counts the fastest first unless
-//! `CUDA_DEVICE_ORDER=PCI_BUS_ID`: on a machine with unlike GPUs give UUIDs.
+//! Indices are taken in PCI order, as the driver counts. CUDA itself counts the fastest first
+//! unless `CUDA_DEVICE_ORDER=PCI_BUS_ID`: on a machine with unlike GPUs give UUIDs.
 
 use super::Device;
 use std::collections::BTreeSet;
