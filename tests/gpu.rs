@@ -179,7 +179,8 @@ fn a_window_of_known_power_has_the_known_energy_and_every_quantity_its_unit() {
 fn what_a_gpu_does_not_tell_is_asked_once_and_its_energy_comes_from_power() {
     let script = "log CALLS\ngpus 2\nwatts all 100\n\
                   refuse 0 TotalEnergyConsumption\nrefuse 0 Field186\n\
-                  refuse 0 Temperature\nrefuse 0 EccCorrected";
+                  refuse 0 Temperature\nrefuse 0 EccCorrected\n\
+                  value 1 UtilizationRates 4294967295";
     let watched = watch(script, &[], |_| {});
     watched.took(0, 100.0, "power_integration");
     watched.took(1, 100.0, "counter");
@@ -197,6 +198,9 @@ fn what_a_gpu_does_not_tell_is_asked_once_and_its_energy_comes_from_power() {
     }
     assert_eq!(watched.average(0, "nvidia_temperature"), None);
     assert_eq!(watched.average(0, "nvidia_gpu_utilization"), Some(50.0));
+    // A share above the whole is no value.
+    assert_eq!(watched.average(1, "nvidia_gpu_utilization"), None);
+    assert_eq!(watched.average(1, "nvidia_memory_utilization"), Some(25.0));
     // Not asked for, not counted.
     assert_eq!(watched.calls_count("Processes 0"), 0);
 }
@@ -291,9 +295,16 @@ fn without_gpus_one_line_says_so_and_the_run_goes_on_unless_they_were_asked_for(
     let output = found("gpus 0", &[], |_| {});
     code(&output, 0);
     let told = text(&output.stderr);
-    let lines = told.lines().filter(|line| line.contains("GPU"));
-    let lines: Vec<&str> = lines.collect();
-    assert_eq!(lines, ["note: no GPU telemetry: NVML knows no GPU"]);
+    let lines = |told: &str| -> Vec<String> {
+        let lines = told.lines().filter(|line| line.contains("GPU"));
+        lines.map(str::to_owned).collect()
+    };
+    assert_eq!(lines(&told), ["note: no GPU telemetry: NVML knows no GPU"]);
+
+    let output = found("init 9", &[], |_| {});
+    code(&output, 0);
+    let want = "note: no GPU telemetry: NVML does not start: NVIDIA driver is not loaded";
+    assert_eq!(lines(&text(&output.stderr)), [want]);
 
     let output = found("gpus 0", &["--gpu-telemetry", "nvml"], |_| {});
     code(&output, 3);

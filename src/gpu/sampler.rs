@@ -15,6 +15,10 @@ use std::time::{Duration, Instant};
 /// that a long run's memory stays flat: 3 MB for a GPU of 12 quantities.
 const TICKS_MAX: usize = 1 << 14;
 
+/// How long the last sample may take: a driver whose GPU is lost may hang for good, which must not
+/// cost the run; a page is given up after 5 s.
+const END: Duration = Duration::from_secs(10);
+
 /// What a source has shown at the end.
 struct Seen {
     cpu_ns: u64,
@@ -52,7 +56,8 @@ enum Command {
 /// Running samplers, a thread per source. Dropping it ends them without a result.
 #[derive(Default)]
 pub struct Sampler {
-    threads: Vec<JoinHandle<Seen>>,
+    /// With the name of each one's source.
+    threads: Vec<(String, JoinHandle<Seen>)>,
     marker: Marker,
 }
 
@@ -89,7 +94,7 @@ impl Sampler {
         let begin = |(source, interval): (Box<dyn Source>, Ns)| {
             let (command, commands) = channel();
             let interval = Duration::from_nanos(interval.0.max(1_000_000));
-            let cores = cores.to_vec();
+            let (name, cores) = (source.name().to_owned(), cores.to_vec());
             let work = move || {
                 runtime::avoid(&cores);
                 watch(source, interval, &commands, TICKS_MAX)
@@ -98,7 +103,7 @@ impl Sampler {
                 .name("gpu".to_owned())
                 .spawn(work)
                 .map_err(|error| format!("no thread for GPU samples: {error}"))?;
-            Ok((command, thread))
+            Ok((command, (name, thread)))
         };
         let begun: Result<Vec<_>, String> = sources.into_iter().map(begin).collect();
         let (commands, threads) = begun?.into_iter().unzip();
@@ -115,15 +120,22 @@ impl Sampler {
 
     /// Takes a last sample and sums up the window `from..=to`.
     ///
-    /// Call it after the window's end, so that a sample lies on either side of each edge.
-    pub fn stop(mut self, from: Ns, to: Ns) -> Telemetry {
+    /// Call it after the window's end, so that a sample lies on either side of each edge. A source
+    /// that hangs is left out after 10 s.
+    pub fn stop(self, from: Ns, to: Ns) -> Telemetry {
+        self.stop_within(END, from, to)
+    }
+
+    fn stop_within(mut self, limit: Duration, from: Ns, to: Ns) -> Telemetry {
         let mut told = Telemetry::default();
         let mut lasted = Duration::ZERO;
         // All end at the same time.
         self.marker.send(Command::Stop);
-        for thread in std::mem::take(&mut self.threads) {
-            let Ok(seen) = thread.join() else {
-                told.notes.push("GPU sampling failed midway.".to_owned());
+        let until = Instant::now() + limit;
+        for (name, thread) in std::mem::take(&mut self.threads) {
+            let Some(seen) = end(thread, until) else {
+                let text = format!("GPU telemetry of {name} is lost: it hangs or has failed.");
+                told.notes.push(text);
                 continue;
             };
             for (at, device) in seen.devices.iter().enumerate() {
@@ -147,6 +159,15 @@ impl Sampler {
         }
         told
     }
+}
+
+/// What a thread has seen; `None` when it hangs or has panicked.
+fn end(thread: JoinHandle<Seen>, until: Instant) -> Option<Seen> {
+    while !thread.is_finished() && Instant::now() < until {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    // Joining one that hangs would hang as well.
+    thread.is_finished().then(|| thread.join().ok()).flatten()
 }
 
 /// Samples at once, then each interval on an absolute grid and whenever it is told to, then once
@@ -290,6 +311,44 @@ mod tests {
             (told.sources[0].as_str(), &*told.tracks[0][0].source),
             ("fake://", "gpu_0")
         );
+    }
+
+    #[test]
+    fn a_source_that_hangs_costs_its_rows_and_not_the_run() {
+        struct Hung(Receiver<()>);
+
+        impl Source for Hung {
+            fn name(&self) -> &str {
+                "hung://"
+            }
+
+            fn devices(&self) -> &[Device] {
+                &[]
+            }
+
+            fn sample(&mut self) -> Vec<GpuSample> {
+                let _ = self.0.recv();
+                Vec::new()
+            }
+        }
+
+        let (held, hangs) = channel();
+        let (source, _seen) = fake();
+        let interval = Ns::from_ms(1);
+        let sources: Vec<(Box<dyn Source>, Ns)> = vec![
+            (Box::new(source), interval),
+            (Box::new(Hung(hangs)), interval),
+        ];
+        let sampler = Sampler::start(sources, &[]).unwrap();
+        // For the other one it is time enough, or it is lost as well.
+        let told = sampler.stop_within(Duration::from_millis(500), Ns(0), Ns::MAX);
+        let lost = "GPU telemetry of hung:// is lost: it hangs or has failed.";
+        assert!(
+            told.notes.iter().any(|note| note == lost),
+            "{:?}",
+            told.notes
+        );
+        drop(held);
     }
 
     /// Tells whether its thread may run on a CPU.

@@ -15,6 +15,7 @@
 //! refuse 0 TotalEnergyConsumption   # "not supported"; of a field: Field186
 //! lose 3 1.0 2.0               # fallen off the bus, and back
 //! mig 0 3 4 5                  # split into these GPU instances
+//! init 9                       # what starting the library answers
 //! log FILE                     # a line for each call: the query, the GPU
 //! ```
 #![allow(non_snake_case)]
@@ -53,6 +54,7 @@ struct Script {
     started: Instant,
     gpus: Vec<Gpu>,
     log: Option<File>,
+    init: u32,
 }
 
 static SCRIPT: OnceLock<Script> = OnceLock::new();
@@ -66,6 +68,7 @@ fn read(text: &str) -> Script {
         started: Instant::now(),
         gpus: vec![Gpu::default()],
         log: None,
+        init: OK,
     };
     for line in text.lines().map(words) {
         let number = |at: usize| line.get(at).and_then(|word| word.parse::<f64>().ok());
@@ -75,6 +78,7 @@ fn read(text: &str) -> Script {
                 let file = OpenOptions::new().append(true).create(true).open(&line[1]);
                 script.log = Some(file.expect("the log"));
             }
+            Some("init") => script.init = line[1].parse().expect("a code"),
             Some("gpus") => {
                 let count = line[1].parse().expect("a number of GPUs");
                 script.gpus = vec![Gpu::default(); count];
@@ -203,11 +207,11 @@ unsafe fn put_text(text: &str, out: *mut c_char, length: u32) {
 
 #[unsafe(no_mangle)]
 pub extern "C" fn nvmlInit_v2() -> u32 {
-    SCRIPT.get_or_init(|| {
+    let script = SCRIPT.get_or_init(|| {
         let file = std::env::var("FAKE_NVML").expect("FAKE_NVML names a script");
         read(&std::fs::read_to_string(file).expect("the script of FAKE_NVML"))
     });
-    OK
+    script.init
 }
 
 #[unsafe(no_mangle)]
