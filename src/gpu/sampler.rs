@@ -1,8 +1,8 @@
 //! The threads that ask their sources again and again until they are stopped.
 
 use super::history::History;
-use super::window::summarize;
-use super::{Device, Source};
+use super::window::{add_further, summarize};
+use super::{Device, Further, Source};
 use crate::base::Ns;
 use crate::stats::Track;
 use crate::stats::summary::GpuSummary;
@@ -21,6 +21,9 @@ struct Seen {
     history: History,
     notes: Vec<String>,
     invalid_samples: u64,
+    further: Vec<Further>,
+    errors: Vec<(String, u64)>,
+    period: Option<Ns>,
 }
 
 /// GPU rows of a run, and how they were taken.
@@ -36,6 +39,10 @@ pub struct Telemetry {
     pub notes: Vec<String>,
     /// Values that could not be, and were dropped.
     pub invalid_samples: u64,
+    /// Why sources did not answer, and how often.
+    pub errors: Vec<(String, u64)>,
+    /// What each device is called, in the order of `gpus`.
+    pub devices: Vec<Device>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -117,14 +124,20 @@ impl Sampler {
                 continue;
             };
             for (at, device) in seen.devices.iter().enumerate() {
-                let tracks = seen.history.tracks(at, &format!("gpu_{}", told.gpus.len()));
-                let row = summarize(&seen.source, device, &tracks, (from, to));
+                let name = format!("gpu_{}", told.gpus.len());
+                let mut tracks = seen.history.tracks(at, &name, device.platform);
+                let mut row = summarize(&seen.source, device, &tracks, (from, to));
+                row.update_period = seen.period;
+                let further = seen.further.iter().filter(|own| own.device == at);
+                add_further(&mut row, &mut tracks, further, (from, to));
                 told.gpus.push(row);
                 told.tracks.push(tracks);
+                told.devices.push(device.clone());
             }
             told.sources.push(seen.source);
             told.notes.extend(seen.notes);
             told.invalid_samples += seen.invalid_samples;
+            told.errors.extend(seen.errors);
         }
         told
     }
@@ -163,6 +176,9 @@ fn watch(
         history,
         notes: source.notes(),
         invalid_samples: source.invalid_samples(),
+        further: source.further(),
+        errors: source.errors(),
+        period: source.period(),
     }
 }
 

@@ -2,11 +2,14 @@
 //! and keep off their CPUs.
 
 use super::early::Early;
-use crate::base::{Exit, Ns};
-use crate::config::{Config, GpuTelemetry};
+use super::gpus::{self, Search};
+use super::steps::Steps;
+use crate::base::{Ns, now};
+use crate::config::Config;
 use crate::engine::Pace;
-use crate::gpu::{self, NvmlSource, Sampler, Source};
-use std::sync::Arc;
+use crate::gpu::{self, Sampler};
+use crate::stats::energy::idle_power;
+use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::Duration;
 
@@ -17,6 +20,8 @@ const LOOK: Duration = Duration::from_millis(1);
 #[derive(Default)]
 pub struct Watch {
     gpus: Option<Sampler>,
+    /// When the first request was about to be sent.
+    began: OnceLock<Ns>,
 }
 
 /// What was seen over the measurement.
@@ -29,30 +34,31 @@ pub struct Watched {
 impl Watch {
     /// Starts to watch what is there, and gives sentences on what is not. What was asked for by
     /// name has to be there. Errors: it is not; before anything is sent.
-    pub fn start(config: &Config) -> Result<(Watch, Vec<String>), Early> {
-        let mut notes = Vec::new();
-        let gpus = match config
-            .gpu_telemetry
-            .as_ref()
-            .map(|asked| (asked, gpus(asked)))
-        {
-            None => None,
-            Some((_, Ok(sampler))) => Some(sampler),
-            Some((asked, Err(reason))) if asked.is_asked => {
-                let text = format!("--gpu-telemetry: {reason}");
-                return Err(Early::new(Exit::Unreachable, text));
-            }
-            Some((_, Err(reason))) => {
-                notes.push(format!("no GPU telemetry: {reason}"));
-                None
-            }
+    pub fn start(config: &Config, gpus: Search) -> Result<(Watch, Vec<String>), Early> {
+        let (gpus, notes) = gpus::start(config, gpus)?;
+        let watch = Watch {
+            gpus,
+            ..Watch::default()
         };
-        Ok((Watch { gpus }, notes))
+        Ok((watch, notes))
+    }
+
+    /// Watches the GPUs for as long as was asked for, while nothing is sent.
+    pub fn rest(&self, config: &Config, steps: &Steps) {
+        let asked = config.gpu_telemetry.as_ref().map(|asked| asked.idle);
+        let Some(idle) = asked.filter(|idle| *idle > Ns::ZERO && self.gpus.is_some()) else {
+            return;
+        };
+        steps.begin(format!("watching the idle GPUs for {} s", idle.as_secs()));
+        // A signal ends the preparations, and this thread with them.
+        thread::sleep(Duration::from_nanos(idle.0));
     }
 
     /// Has everything looked at as soon as the measurement begins: the baseline of what counts up,
     /// after the warm-up.
     pub fn mark_start(&self, pace: &Arc<Pace>, cores: &[usize]) {
+        // Only the first one counts.
+        let _ = self.began.set(now());
         let Some(gpus) = self.gpus.as_ref().map(Sampler::marker) else {
             return;
         };
@@ -74,16 +80,12 @@ impl Watch {
     /// Takes last samples and sums up the measurement, `None` where there was none.
     pub fn finish(self, window: Option<(Ns, Ns)>) -> Watched {
         let gpus = self.gpus.zip(window);
-        Watched {
-            gpus: gpus
-                .map(|(sampler, (from, to))| sampler.stop(from, to))
-                .unwrap_or_default(),
+        let gpus = gpus.map(|(sampler, (from, to))| sampler.stop(from, to));
+        let mut gpus = gpus.unwrap_or_default();
+        let began = self.began.get().copied().unwrap_or(Ns::ZERO);
+        for (gpu, tracks) in gpus.gpus.iter_mut().zip(&gpus.tracks) {
+            gpu.idle_power_w = idle_power(tracks, began);
         }
+        Watched { gpus }
     }
-}
-
-fn gpus(asked: &GpuTelemetry) -> Result<Sampler, String> {
-    let driver = NvmlSource::open(asked.library.as_deref())?;
-    let driver: Box<dyn Source> = Box::new(driver);
-    Sampler::start(vec![(driver, asked.interval)])
 }
