@@ -92,23 +92,22 @@ fn ask(program: &Path, arguments: &[&str]) -> Result<Value, String> {
         .stderr(Stdio::null())
         .spawn();
     let mut child = child.map_err(|error| format!("{shown}: {error}"))?;
-    let text = answer(&mut child);
-    if text.is_err() {
+    let said = answer(&mut child);
+    if said.is_err() {
         // It may have ended by itself.
         let _ = child.kill();
+        let _ = child.wait();
     }
-    let status = child.wait();
-    let text = text.map_err(|reason| format!("{shown}: {reason}"))?;
+    let (text, is_well) = said.map_err(|reason| format!("{shown}: {reason}"))?;
     match serde_json::from_slice(&text) {
         Ok(value) => Ok(value),
-        Err(_) if !status.is_ok_and(|status| status.success()) => {
-            Err(format!("{shown}: it failed"))
-        }
+        Err(_) if !is_well => Err(format!("{shown}: it failed")),
         Err(_) => Err(format!("{shown}: it prints no JSON")),
     }
 }
 
-fn answer(child: &mut Child) -> Result<Vec<u8>, &'static str> {
+/// What it prints until it ends, and whether it ends well.
+fn answer(child: &mut Child) -> Result<(Vec<u8>, bool), &'static str> {
     let pipe = child.stdout.take().ok_or("no output")?;
     let reader = std::thread::spawn(move || {
         let mut text = Vec::new();
@@ -117,13 +116,18 @@ fn answer(child: &mut Child) -> Result<Vec<u8>, &'static str> {
         text
     });
     let begun = Instant::now();
-    while !reader.is_finished() {
+    let status = loop {
+        let ended = child.try_wait().map_err(|_| "its end cannot be seen")?;
+        if let Some(status) = ended.filter(|_| reader.is_finished()) {
+            break status;
+        }
         if begun.elapsed() > PATIENCE {
             return Err("no answer within 5 s");
         }
         std::thread::sleep(LOOK);
-    }
-    reader.join().map_err(|_| "its output cannot be read")
+    };
+    let text = reader.join().map_err(|_| "its output cannot be read")?;
+    Ok((text, status.success()))
 }
 
 /// The list of GPUs, which newer versions wrap.

@@ -2,7 +2,11 @@
 
 use super::Device;
 use super::Quantity as Q;
+use crate::base::one_line;
 use crate::scrape::Sample;
+
+/// Characters of a label that are kept: it stands in every report.
+pub(super) const LABEL_CHARS_MAX: usize = 100;
 
 /// Bytes of a mebibyte in gigabytes.
 const GB_PER_MIB: f64 = 1.048_576e-3;
@@ -83,7 +87,7 @@ pub fn throttles(mask: f64) -> Option<[(Q, f64); 3]> {
 
 /// The device that a sample is of.
 pub fn device(sample: &Sample<'_>) -> Device {
-    let label = |name: &str| sample.label(name).unwrap_or_default().to_owned();
+    let label = |name: &str| one_line(sample.label(name).unwrap_or_default(), LABEL_CHARS_MAX);
     Device {
         index: label("gpu").parse().unwrap_or(0),
         uuid: label("UUID"),

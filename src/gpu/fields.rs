@@ -1,6 +1,6 @@
 //! A file of further DCGM fields, as the exporter itself reads it: `FIELD, type, help` on a line.
 
-use super::dcgm;
+use super::{Quantity, dcgm};
 use crate::stats::TrackKind;
 use std::collections::BTreeSet;
 use std::io::Read;
@@ -73,7 +73,9 @@ impl Fields {
                 continue;
             }
             let field = field(line).map_err(|fault| (at + 1, fault))?;
-            let known = dcgm::FIELDS.iter().any(|(name, ..)| *name == field.name);
+            let is_own = |quantity: Quantity| quantity.names().0 == field.tag;
+            let known = dcgm::FIELDS.iter().any(|(name, ..)| *name == field.name)
+                || Quantity::ALL.into_iter().any(is_own);
             if known || fields.iter().any(|own| own.tag == field.tag) {
                 continue;
             }
@@ -132,6 +134,7 @@ mod tests {
         let text = "# Clocks\n\nDCGM_FI_DEV_SM_CLOCK, gauge, SM clock frequency (in MHz).\n\
                     DCGM_FI_DEV_VIDEO_CLOCK, gauge, Video clock, all of it (in MHz).\r\n\
                     DCGM_FI_PROF_GR_ENGINE_ACTIVE ,gauge, \n\
+                    DCGM_FI_DEV_MEMORY_USED, gauge, the tag of another\n\
                     DCGM_FI_DEV_NVLINK_BANDWIDTH_TOTAL,counter,Bytes over all lanes.\n";
         let fields = Fields::parse(text).unwrap().0;
         let shown: Vec<_> = fields

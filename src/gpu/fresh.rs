@@ -51,8 +51,8 @@ impl Freshness {
         self.same_most >= SAME_MAX
     }
 
-    /// A sentence on a page that is stale.
-    pub fn note(&self, page: &str) -> Option<String> {
+    /// A sentence on a page that is stale; `remedy` is what makes it faster.
+    pub fn note(&self, page: &str, remedy: &str) -> Option<String> {
         let period = self.period().filter(|_| self.is_stale())?.as_secs();
         let how_often = match self.changed {
             Some((_, _, count)) if count > 1 => format!("only every {period:.1} s"),
@@ -61,7 +61,7 @@ impl Freshness {
         };
         Some(format!(
             "{page}: its values changed {how_often}, so that power, energy and utilisation are as \
-             coarse; start the exporter with DCGM_EXPORTER_INTERVAL=100 (ms)"
+             coarse; {remedy}"
         ))
     }
 }
@@ -85,19 +85,19 @@ mod tests {
             (fresh.is_stale(), fresh.period()),
             (false, Some(Ns::from_ms(1_000)))
         );
-        assert_eq!(fresh.note("p"), None);
+        assert_eq!(fresh.note("p", "r"), None);
         let still = seen(&[1; 7]);
-        assert!(still.note("p").unwrap().contains("not once in 6.0 s"));
+        assert!(still.note("p", "r").unwrap().contains("not once in 6.0 s"));
         let slow = seen(&[1, 2, 2, 2, 2, 2, 2, 3, 3, 3, 3, 3, 3, 4]);
         assert_eq!(slow.period(), Some(Ns::from_ms(6_000)));
-        assert!(slow.note("p").unwrap().contains("every 6.0 s"));
+        assert!(slow.note("p", "r").unwrap().contains("every 6.0 s"));
         let once = seen(&[1, 1, 1, 1, 1, 1, 1, 2]);
-        assert!(once.note("p").unwrap().contains("once in 7.0 s"));
+        assert!(once.note("p", "r").unwrap().contains("once in 7.0 s"));
     }
 
     #[test]
     fn a_run_too_short_to_tell_tells_nothing() {
         assert_eq!(seen(&[1, 1, 1]).period(), None);
-        assert_eq!(seen(&[]).note("p"), None);
+        assert_eq!(seen(&[]).note("p", "r"), None);
     }
 }

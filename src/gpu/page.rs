@@ -5,7 +5,7 @@ use super::fresh::Freshness;
 use super::history::thin;
 use super::{Device, Further, GpuSample, Quantity, Source, dcgm, triton};
 use crate::base::{Ns, now};
-use crate::http::fetch::{Answer, Fetch};
+use crate::http::fetch::{Answer, Fetch, Limits};
 use crate::scrape::{self, Page, Sample};
 use crate::stats::{Series, Track};
 use std::collections::BTreeMap;
@@ -30,6 +30,8 @@ pub struct PageSource {
     /// By device and field.
     further: BTreeMap<(usize, usize), Series>,
     fresh: Freshness,
+    /// It has DCGM's fields.
+    is_dcgm: bool,
     invalid: u64,
     scrapes: u64,
     failed: u64,
@@ -45,24 +47,22 @@ struct Row {
 }
 
 impl PageSource {
-    /// Reads the page once. `hostname` is of devices that it does not place; empty is this machine.
+    /// Reads the page once, under limits of its own. `hostname` is of devices that it does not
+    /// place; empty is this machine.
     ///
     /// Errors: a fragment that says what is wrong: not reachable, a status, no metrics, no GPU.
-    pub fn open(fetch: Fetch, hostname: String, fields: Fields) -> Result<PageSource, String> {
-        let mut source = PageSource {
-            fetch,
-            hostname,
-            fields,
-            known: Vec::new(),
-            devices: Vec::new(),
-            further: BTreeMap::new(),
-            fresh: Freshness::default(),
-            invalid: 0,
-            scrapes: 0,
-            failed: 0,
-            faults: BTreeMap::new(),
+    pub fn open(
+        fetch: Fetch,
+        first: Limits,
+        hostname: String,
+        fields: Fields,
+    ) -> Result<PageSource, String> {
+        let look = Fetch {
+            limits: first,
+            ..fetch.clone()
         };
-        let text = text_of(source.fetch.get()?, source.fetch.limits.body)?;
+        let text = text_of(look.get()?, first.body)?;
+        let mut source = PageSource::new(fetch, hostname, fields);
         if text.trim_ascii_start().starts_with('<') {
             return Err("it is HTML, no metrics; give the exporter's /metrics".into());
         }
@@ -76,6 +76,23 @@ impl PageSource {
         (source.invalid, source.fresh) = (0, Freshness::default());
         source.faults.clear();
         Ok(source)
+    }
+
+    fn new(fetch: Fetch, hostname: String, fields: Fields) -> PageSource {
+        PageSource {
+            fetch,
+            hostname,
+            fields,
+            known: Vec::new(),
+            devices: Vec::new(),
+            further: BTreeMap::new(),
+            fresh: Freshness::default(),
+            is_dcgm: false,
+            invalid: 0,
+            scrapes: 0,
+            failed: 0,
+            faults: BTreeMap::new(),
+        }
     }
 
     /// Leaves out devices that another source tells.
@@ -92,10 +109,9 @@ impl PageSource {
     /// Takes what a page says.
     fn take(&mut self, page: &Page<'_>, at: Ns) -> Vec<GpuSample> {
         let mut rows: Vec<Row> = Vec::new();
-        let mut is_dcgm = false;
         for sample in page.families.iter().flat_map(|family| &family.samples) {
             if let Some(name) = dcgm::field(sample.name) {
-                is_dcgm = true;
+                self.is_dcgm = true;
                 self.dcgm(name, sample, at, &mut rows);
             } else if let Some((rank, &(_, quantity, factor))) = triton::FIELDS
                 .iter()
@@ -106,7 +122,7 @@ impl PageSource {
                 self.put(row, quantity, (rank, factor), sample.value);
             }
         }
-        if is_dcgm {
+        if self.is_dcgm {
             self.invalid += page.bad_lines;
         }
         if page.is_cut {
@@ -281,7 +297,11 @@ impl Source for PageSource {
 
     fn notes(&self) -> Vec<String> {
         let url = &self.fetch.url;
-        let mut notes: Vec<String> = self.fresh.note(url).into_iter().collect();
+        let remedy = match self.is_dcgm {
+            true => "start the exporter with DCGM_EXPORTER_INTERVAL=100 (ms)",
+            false => "start the server with --metrics-interval-ms 100",
+        };
+        let mut notes: Vec<String> = self.fresh.note(url, remedy).into_iter().collect();
         if self.failed > 0 {
             let most = self.faults.iter().max_by_key(|(_, count)| **count);
             let reason = most.map_or("", |(reason, _)| reason);
@@ -330,5 +350,92 @@ impl Source for PageSource {
 
     fn period(&self) -> Option<Ns> {
         self.fresh.period()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::http::Via;
+    use crate::http::fetch::Way;
+    use crate::runtime::Dial;
+
+    fn source(hostname: &str) -> PageSource {
+        let fetch = Fetch {
+            url: "http://n1:9400/metrics".into(),
+            way: Way {
+                addr: None,
+                tls: None,
+                via: Via::Direct,
+                dial: Dial::default(),
+            },
+            request: Vec::new(),
+            limits: Limits {
+                connect: Ns(1),
+                whole: Ns(1),
+                body: 9,
+            },
+        };
+        PageSource::new(fetch, hostname.into(), Fields::default())
+    }
+
+    fn take(source: &mut PageSource, text: &str) -> Vec<GpuSample> {
+        source.take(&scrape::parse(text), Ns(1))
+    }
+
+    #[test]
+    fn a_field_that_is_told_twice_is_the_better_one_wherever_it_stands() {
+        let text = "DCGM_FI_DEV_POWER_USAGE{gpu=\"0\"} 90\n\
+                    DCGM_FI_DEV_POWER_USAGE_INSTANT{gpu=\"0\"} 120\n\
+                    DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION_total{gpu=\"0\"} 5000\n\
+                    DCGM_FI_DEV_CLOCK_THROTTLE_REASONS{gpu=\"0\"} 4\n";
+        let mut reversed: Vec<&str> = text.lines().collect();
+        reversed.reverse();
+        for text in [text.to_owned(), reversed.join("\n") + "\n"] {
+            let found = take(&mut source(""), &text);
+            assert_eq!(found[0].get(Quantity::Power), Some(120.0));
+            assert_eq!(found[0].get(Quantity::Energy), Some(5.0));
+            assert_eq!(found[0].get(Quantity::ThrottlePower), Some(1.0));
+            assert_eq!(found[0].get(Quantity::ThrottleThermal), Some(0.0));
+        }
+    }
+
+    #[test]
+    fn machines_and_instances_are_devices_of_their_own() {
+        let mut one = source("n9");
+        let row = |labels: &str| format!("DCGM_FI_DEV_FB_USED{{gpu=\"0\",{labels}}} 1\n");
+        let text = row("UUID=\"a\",Hostname=\"n1\"")
+            + &row("UUID=\"a\",Hostname=\"n2\"")
+            + &row("UUID=\"a\",Hostname=\"n2\",GPU_I_ID=\"3\"")
+            + &row("UUID=\"b\"");
+        assert_eq!(take(&mut one, &text).len(), 4);
+        assert_eq!(take(&mut one, &text).len(), 4);
+        let hosts: Vec<&str> = one.devices.iter().map(|d| d.hostname.as_str()).collect();
+        assert_eq!(hosts, ["n1", "n2", "n2", "n9"]);
+        // What the driver of this machine tells is not taken again.
+        one.skip(&["a".into(), String::new()]);
+        assert_eq!(one.devices.len(), 1);
+        let found = take(&mut one, &text);
+        assert_eq!((found.len(), found[0].device), (1, 0));
+    }
+
+    #[test]
+    fn a_page_of_very_many_gpus_or_of_escapes_does_no_harm() {
+        let mut one = source("");
+        let row = |at: usize| format!("nv_gpu_power_usage{{gpu_uuid=\"{at}\"}} 1\n");
+        let text: String = (0..DEVICES_MAX + 9).map(row).collect();
+        assert_eq!(take(&mut one, &text).len(), DEVICES_MAX);
+        assert_eq!(one.errors()[0].1, 9);
+        let mut one = source("");
+        let long = "x".repeat(5_000);
+        take(
+            &mut one,
+            &format!("DCGM_FI_DEV_GPU_UTIL{{modelName=\"\x1b[2J{long}\"}} 1\n"),
+        );
+        let name = &one.devices[0].name;
+        assert!(
+            !name.contains('\x1b') && name.chars().count() <= 100,
+            "{name}"
+        );
     }
 }

@@ -2,6 +2,8 @@
 
 use super::Device;
 use super::Quantity as Q;
+use super::dcgm::LABEL_CHARS_MAX;
+use crate::base::one_line;
 use crate::scrape::Sample;
 
 /// Name, quantity, and what makes its unit ours.
@@ -20,7 +22,10 @@ pub const FIELDS: [(&str, Q, f64); 6] = [
 pub fn device(sample: &Sample<'_>, index: usize) -> Device {
     Device {
         index: u32::try_from(index).unwrap_or(u32::MAX),
-        uuid: sample.label("gpu_uuid").unwrap_or_default().to_owned(),
+        uuid: one_line(
+            sample.label("gpu_uuid").unwrap_or_default(),
+            LABEL_CHARS_MAX,
+        ),
         name: "NVIDIA GPU".to_owned(),
         platform: "nvidia",
         ..Device::default()

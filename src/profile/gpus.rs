@@ -22,12 +22,12 @@ const PAGE_BYTES_MAX: usize = 8 << 20;
 /// AMD's program, to be found by the PATH.
 const AMD_SMI: &str = "amd-smi";
 
-/// A page that is given by name may take its time; one that is looked for may not.
+/// Of the first look at a page: one that is given by name may take its time, one that is looked for
+/// may not.
 fn limits(is_named: bool) -> Limits {
-    let (connect, whole) = if is_named {
-        (2_000, 5_000)
-    } else {
-        (500, 1_000)
+    let (connect, whole) = match is_named {
+        true => (2_000, 5_000),
+        false => (500, 1_000),
     };
     Limits {
         connect: Ns::from_ms(connect),
@@ -121,13 +121,12 @@ fn open_page(
     is_named: bool,
     fields: Fields,
 ) -> Result<PageSource, String> {
-    let mut fetch = route::fetch(config, url, false)?;
-    fetch.limits = limits(is_named);
+    let fetch = route::fetch(config, url, false)?;
     let hostname = match is_here(&url.host) {
         true => String::new(),
         false => url.host.clone(),
     };
-    PageSource::open(fetch, hostname, fields)
+    PageSource::open(fetch, limits(is_named), hostname, fields)
 }
 
 /// True for an address of this machine: only to such a one a socket can be bound.
@@ -161,7 +160,9 @@ pub fn start(config: &Config, search: Search) -> Result<(Option<Sampler>, Vec<St
         }
         Some(Err(reason)) => reasons.push(reason),
         None if asked.source == GpuSource::Auto => {
-            reasons.push("the servers are not on this machine, whose driver is not asked".into());
+            let text = "the servers are on other machines, whose drivers cannot be asked, and no \
+                        exporter answers there; give one's url with --gpu-telemetry";
+            reasons.push(text.into());
         }
         None => {}
     }
@@ -192,7 +193,8 @@ pub fn start(config: &Config, search: Search) -> Result<(Option<Sampler>, Vec<St
         return Err(unreachable(faults.join("\n  ")));
     }
     if sources.is_empty() {
-        if matches!(asked.source, GpuSource::Dcgm | GpuSource::Auto) && asked.is_asked {
+        let looked = matches!(asked.source, GpuSource::Dcgm | GpuSource::Auto);
+        if looked && asked.is_asked && asked.urls.is_empty() {
             let text = "no exporter beside the servers at ports 9400 and 9401: give its url";
             reasons.push(text.into());
         }
