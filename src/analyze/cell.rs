@@ -4,6 +4,7 @@ use crate::archive::{self, RunFolder};
 use crate::base::limits;
 use crate::config::{Config, Convergence, ConvergenceMode, Layout, Order, Sweep, Variation};
 use crate::profile::{Recorded, judge_asserts};
+use crate::report::gpu_labels;
 use crate::stats::convergence::Criterion;
 use crate::stats::many::RunRecord;
 use crate::stats::plateau::Rung;
@@ -168,10 +169,9 @@ pub fn record(
         failed_asserts: Vec::new(),
         rung: load.slots().and_then(|slots| Rung::of(summary, slots)),
         figures: recorded.figures.clone(),
-        gpus: summary
-            .gpus
-            .iter()
-            .map(|gpu| (gpu.index, gpu_figures(gpu)))
+        gpus: gpu_labels(&summary.gpus)
+            .into_iter()
+            .zip(summary.gpus.iter().map(gpu_figures))
             .collect(),
     }
 }

@@ -11,8 +11,8 @@ use serde_json::{Map, Value};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-/// Version of the format.
-const FORMAT: u32 = 1;
+/// Version of the format; 2 names GPUs where 1 had their index.
+const FORMAT: u32 = 2;
 /// The file's name.
 pub const CHECKPOINT: &str = "checkpoint.json";
 /// Bytes that are read at the most: a thousand runs have some 20 MB.

@@ -35,22 +35,15 @@ impl History {
     /// Drops every other value of each series; the first and the last stay.
     pub fn thin(&mut self) {
         self.ticks = self.ticks.div_ceil(2);
-        for series in self.devices.iter_mut().flatten() {
-            let last = series.times.len().saturating_sub(1);
-            let is_kept = |at: usize| at.is_multiple_of(2) || at == last;
-            let mut at = 0..;
-            series.times.retain(|_| at.next().is_some_and(is_kept));
-            let mut at = 0..;
-            series.values.retain(|_| at.next().is_some_and(is_kept));
-        }
+        self.devices.iter_mut().flatten().for_each(thin);
     }
 
     /// What a device said over time, a track per quantity that it told at least once.
-    pub fn tracks(&self, device: usize, source: &str) -> Vec<Track> {
+    pub fn tracks(&self, device: usize, source: &str, platform: &str) -> Vec<Track> {
         let all = self.devices.get(device).map_or(&[][..], Vec::as_slice);
         let told = Quantity::ALL.into_iter().zip(all);
         let track = |(quantity, series): (Quantity, &Series)| {
-            let (tag, _, unit) = quantity.names();
+            let (tag, _, unit) = quantity.names_of(platform);
             let is_energy = quantity == Quantity::Energy;
             (!series.times.is_empty()).then(|| Track {
                 source: source.to_owned(),
@@ -63,6 +56,16 @@ impl History {
         };
         told.filter_map(track).collect()
     }
+}
+
+/// Drops every other value; the first and the last stay.
+pub fn thin(series: &mut Series) {
+    let last = series.times.len().saturating_sub(1);
+    let is_kept = |at: usize| at.is_multiple_of(2) || at == last;
+    let mut at = 0..;
+    series.times.retain(|_| at.next().is_some_and(is_kept));
+    let mut at = 0..;
+    series.values.retain(|_| at.next().is_some_and(is_kept));
 }
 
 #[cfg(test)]
@@ -86,12 +89,12 @@ mod tests {
             }]);
         }
         history.thin();
-        let tracks = history.tracks(0, "gpu_0");
+        let tracks = history.tracks(0, "gpu_0", "nvidia");
         let values = |at: usize| tracks[at].series.values.clone();
         assert_eq!(tracks.len(), 2);
         assert_eq!(values(0), [0.0, 2.0, 4.0, 6.0, 7.0]);
         assert_eq!(values(1), [5.0, 7.0]);
         assert_eq!((history.ticks_count(), tracks[1].unit.as_ref()), (4, "J"));
-        assert!(history.tracks(1, "gpu_1").is_empty());
+        assert!(history.tracks(1, "gpu_1", "nvidia").is_empty());
     }
 }

@@ -4,20 +4,30 @@
 //! that no worker ever waits for a driver. This room knows nothing of requests: it gets a window
 //! and gives rows for the report. Start at [`Sampler::start`].
 
+mod amd;
 mod asked;
+mod dcgm;
+mod fields;
+mod fresh;
 mod history;
 mod nvml;
+mod page;
 mod quantity;
 mod reading;
 mod sampler;
+mod triton;
 mod visible;
 mod window;
 
+pub use amd::AmdSource;
+pub use fields::Fields;
 pub use nvml::{NvmlOptions, NvmlSource};
+pub use page::PageSource;
 pub use quantity::Quantity;
 pub use sampler::{Marker, Sampler, Telemetry};
 
 use crate::base::Ns;
+use crate::stats::Track;
 
 /// What a GPU, or an instance on one, is called.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
@@ -56,6 +66,17 @@ impl GpuSample {
     }
 }
 
+/// What a device tells beyond [`Quantity::ALL`].
+#[derive(Clone, Debug, PartialEq)]
+pub struct Further {
+    /// Position in [`Source::devices`].
+    pub device: usize,
+    /// `NVLink Bandwidth Total`.
+    pub header: &'static str,
+    /// Its values; the tag is one that stays.
+    pub track: Track,
+}
+
 /// Where samples come from.
 pub trait Source: Send {
     /// `nvml://localhost`, or the url of the page that is read.
@@ -80,5 +101,20 @@ pub trait Source: Send {
     /// Values that could not be, and were dropped.
     fn invalid_samples(&self) -> u64 {
         0
+    }
+
+    /// What it tells beyond the table, known after the last sample.
+    fn further(&mut self) -> Vec<Further> {
+        Vec::new()
+    }
+
+    /// Why it did not answer, and how often.
+    fn errors(&self) -> Vec<(String, u64)> {
+        Vec::new()
+    }
+
+    /// Mean time between two updates of its values, where it is the source that is slow.
+    fn period(&self) -> Option<Ns> {
+        None
     }
 }

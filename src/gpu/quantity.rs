@@ -112,6 +112,28 @@ const ROWS: [Row; Quantity::COUNT] = [
     (Q::Processes, "nvidia_processes", "NVIDIA Processes", "count", GAUGE),
 ];
 
+/// More than any board takes, less than a blank of the driver's in mW or in W.
+const POWER_W_MAX: f64 = 100_000.0;
+
+/// AIPerf's names where the device is AMD's; the units are the same.
+#[rustfmt::skip]
+const AMD_ROWS: [(Q, &str, &str); 14] = [
+    (Q::Power, "amd_power", "AMD GPU Power"),
+    (Q::Energy, "amd_energy_consumption", "AMD Energy Consumption"),
+    (Q::GpuUtilization, "amd_gfx_activity", "AMD GFX Activity"),
+    (Q::MemoryUtilization, "amd_umc_activity", "AMD UMC Activity"),
+    (Q::DecoderUtilization, "amd_mm_activity", "AMD MM Activity"),
+    (Q::MemoryUsed, "amd_memory_used", "AMD GPU Memory Used"),
+    (Q::MemoryTotal, "amd_memory_total", "AMD GPU Memory Total"),
+    (Q::MemoryFree, "amd_memory_free", "AMD GPU Memory Free"),
+    (Q::Temperature, "amd_temperature", "AMD GPU Temperature"),
+    (Q::MemoryTemperature, "amd_memory_temperature", "AMD Memory Temperature"),
+    (Q::SmClock, "amd_gfx_clock", "AMD GFX Clock"),
+    (Q::MemoryClock, "amd_memory_clock", "AMD Memory Clock"),
+    (Q::EccUncorrected, "amd_ecc_uncorrectable", "AMD ECC Uncorrectable"),
+    (Q::ThrottleOther, "amd_throttle_status", "AMD Throttle Status"),
+];
+
 impl Quantity {
     /// How many there are.
     pub const COUNT: usize = Q::Processes as usize + 1;
@@ -133,9 +155,30 @@ impl Quantity {
         (tag, header, unit)
     }
 
+    /// The same for a platform: `nvidia` or `amd`. AIPerf keeps them apart, since what goes by one
+    /// name is not measured alike.
+    pub fn names_of(self, platform: &str) -> (&'static str, &'static str, &'static str) {
+        let (tag, header, unit) = self.names();
+        let amd = AMD_ROWS.iter().find(|(quantity, ..)| *quantity == self);
+        match amd.filter(|_| platform == "amd") {
+            Some((_, tag, header)) => (tag, header, unit),
+            None => (tag, header, unit),
+        }
+    }
+
     /// How its values go together.
     pub fn kind(self) -> TrackKind {
         ROWS[self as usize].4
+    }
+
+    /// Can it have this value? What cannot be is a blank of the driver or a slip of its counter.
+    pub fn is_possible(self, value: f64) -> bool {
+        match self {
+            Q::Temperature | Q::MemoryTemperature => (-100.0..=300.0).contains(&value),
+            Q::Power | Q::PowerLimit => (0.0..=POWER_W_MAX).contains(&value),
+            _ if self.names().2 == "%" => (0.0..=100.0).contains(&value),
+            _ => value >= 0.0 && value.is_finite(),
+        }
     }
 }
 
@@ -148,5 +191,34 @@ mod tests {
         for (at, quantity) in Quantity::ALL.into_iter().enumerate() {
             assert_eq!(quantity as usize, at);
         }
+    }
+
+    #[test]
+    fn blanks_and_slips_are_no_values() {
+        for (quantity, value, is_possible) in [
+            (Q::GpuUtilization, 100.0, true),
+            (Q::GpuUtilization, 4_294_967_295.0, false),
+            (Q::SmUtilization, -1.0, false),
+            (Q::Power, 700.0, true),
+            (Q::Power, 4_294_967.295, false),
+            (Q::Temperature, -20.0, true),
+            (Q::MemoryUsed, f64::INFINITY, false),
+            (Q::Energy, f64::NAN, false),
+        ] {
+            assert_eq!(
+                quantity.is_possible(value),
+                is_possible,
+                "{quantity:?} {value}"
+            );
+        }
+    }
+
+    #[test]
+    fn amd_has_names_of_its_own_and_the_same_units() {
+        assert_eq!(
+            Q::Power.names_of("amd"),
+            ("amd_power", "AMD GPU Power", "W")
+        );
+        assert_eq!(Q::Power.names_of("nvidia"), Q::Power.names());
     }
 }

@@ -1,8 +1,8 @@
 //! The threads that ask their sources again and again until they are stopped.
 
 use super::history::History;
-use super::window::summarize;
-use super::{Device, Source};
+use super::window::{add_further, summarize};
+use super::{Device, Further, Source};
 use crate::base::Ns;
 use crate::runtime;
 use crate::stats::Track;
@@ -18,6 +18,8 @@ const TICKS_MAX: usize = 1 << 14;
 /// How long the last sample may take: a driver whose GPU is lost may hang for good, which must not
 /// cost the run; a page is given up after 5 s.
 const END: Duration = Duration::from_secs(10);
+/// How long a first sample is waited for.
+const FIRST: Duration = Duration::from_secs(2);
 
 /// What a source has shown at the end.
 struct Seen {
@@ -28,6 +30,9 @@ struct Seen {
     history: History,
     notes: Vec<String>,
     invalid_samples: u64,
+    further: Vec<Further>,
+    errors: Vec<(String, u64)>,
+    period: Option<Ns>,
 }
 
 /// GPU rows of a run, and how they were taken.
@@ -45,6 +50,10 @@ pub struct Telemetry {
     pub notes: Vec<String>,
     /// Values that could not be, and were dropped.
     pub invalid_samples: u64,
+    /// Why sources did not answer, and how often.
+    pub errors: Vec<(String, u64)>,
+    /// What each device is called, in the order of `gpus`.
+    pub devices: Vec<Device>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -87,17 +96,21 @@ impl Drop for Sampler {
 
 impl Sampler {
     /// Starts sampling sources, each at its own interval; 100 ms is a good one for a driver. Their
-    /// threads keep off `cores`, the workers' CPUs.
+    /// threads keep off `cores`, the workers' CPUs. Each has taken a sample then, so that what
+    /// comes after lies between two; one that takes longer than 2 s is not waited for.
     ///
     /// Errors: one line when no thread can be had.
     pub fn start(sources: Vec<(Box<dyn Source>, Ns)>, cores: &[usize]) -> Result<Sampler, String> {
+        let (tell, sampled) = channel();
+        let count = sources.len();
         let begin = |(source, interval): (Box<dyn Source>, Ns)| {
+            let tell = tell.clone();
             let (command, commands) = channel();
             let interval = Duration::from_nanos(interval.0.max(1_000_000));
             let (name, cores) = (source.name().to_owned(), cores.to_vec());
             let work = move || {
                 runtime::avoid(&cores);
-                watch(source, interval, &commands, TICKS_MAX)
+                watch(source, interval, &commands, &tell)
             };
             let thread = std::thread::Builder::new()
                 .name("gpu".to_owned())
@@ -107,6 +120,10 @@ impl Sampler {
         };
         let begun: Result<Vec<_>, String> = sources.into_iter().map(begin).collect();
         let (commands, threads) = begun?.into_iter().unzip();
+        let until = Instant::now() + FIRST;
+        for _ in 0..count {
+            let _ = sampled.recv_timeout(until.saturating_duration_since(Instant::now()));
+        }
         Ok(Sampler {
             threads,
             marker: Marker(commands),
@@ -139,16 +156,22 @@ impl Sampler {
                 continue;
             };
             for (at, device) in seen.devices.iter().enumerate() {
-                let tracks = seen.history.tracks(at, &format!("gpu_{}", told.gpus.len()));
-                let row = summarize(&seen.source, device, &tracks, (from, to));
+                let name = format!("gpu_{}", told.gpus.len());
+                let mut tracks = seen.history.tracks(at, &name, device.platform);
+                let mut row = summarize(&seen.source, device, &tracks, (from, to));
+                row.update_period = seen.period;
+                let further = seen.further.iter().filter(|own| own.device == at);
+                add_further(&mut row, &mut tracks, further, (from, to));
                 told.gpus.push(row);
                 told.tracks.push(tracks);
+                told.devices.push(device.clone());
             }
             told.sources.push(seen.source);
             told.cpu_ns += seen.cpu_ns;
             lasted = lasted.max(seen.lasted);
             told.notes.extend(seen.notes);
             told.invalid_samples += seen.invalid_samples;
+            told.errors.extend(seen.errors);
         }
         if !lasted.is_zero() {
             let share = Duration::from_nanos(told.cpu_ns).div_duration_f64(lasted);
@@ -176,11 +199,13 @@ fn watch(
     mut source: Box<dyn Source>,
     mut interval: Duration,
     commands: &Receiver<Command>,
-    ticks_max: usize,
+    tell: &Sender<()>,
 ) -> Seen {
     let mut history = History::default();
     let (begun, cpu) = (Instant::now(), runtime::thread_cpu());
     history.push(&source.sample_all());
+    // Nobody listens any more when it took long.
+    let _ = tell.send(());
     let mut due = begun + interval;
     loop {
         match commands.recv_timeout(due.saturating_duration_since(Instant::now())) {
@@ -188,7 +213,7 @@ fn watch(
             Ok(Command::Stop) | Err(RecvTimeoutError::Disconnected) => break,
             Err(RecvTimeoutError::Timeout) => {
                 history.push(&source.sample());
-                if history.ticks_count() >= ticks_max {
+                if history.ticks_count() >= TICKS_MAX {
                     history.thin();
                     interval *= 2;
                 }
@@ -207,6 +232,9 @@ fn watch(
         history,
         notes: source.notes(),
         invalid_samples: source.invalid_samples(),
+        further: source.further(),
+        errors: source.errors(),
+        period: source.period(),
     }
 }
 

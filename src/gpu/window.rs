@@ -1,9 +1,12 @@
 //! Tracks over a window -> rows of the report. Pure.
 
-use super::{Device, Quantity};
+use super::{Device, Further, Quantity};
 use crate::base::Ns;
-use crate::stats::Track;
 use crate::stats::summary::{Figure, GpuSummary, MetricResult};
+use crate::stats::{Series, Track};
+
+/// How much of a window may lie beyond the first and the last sample of a power that is integrated.
+const UNSEEN_RATIO_MAX: f64 = 0.1;
 
 /// A device's row over the window.
 pub fn summarize(
@@ -13,21 +16,33 @@ pub fn summarize(
     (from, to): (Ns, Ns),
 ) -> GpuSummary {
     let of = |quantity: Quantity| {
-        let (tag, ..) = quantity.names();
+        let (tag, ..) = quantity.names_of(device.platform);
         tracks.iter().find(|track| track.tag == tag)
     };
-    let growth = |quantity| of(quantity)?.series.counter_delta(from, to);
-    let (energy_j, energy_source) = match growth(Quantity::Energy) {
-        Some(joules) => (Some(joules), "counter"),
-        None => match of(Quantity::Power).and_then(|power| power.series.integral(from, to)) {
-            Some(joules) => (Some(joules), "power_integration"),
-            None => (None, ""),
-        },
+    let mut row = GpuSummary {
+        source: source.to_owned(),
+        hostname: device.hostname.clone(),
+        platform: device.platform,
+        index: device.index,
+        uuid: device.uuid.clone(),
+        name: device.name.clone(),
+        instance: device.instance.clone(),
+        ..GpuSummary::default()
     };
+    let series = |quantity| of(quantity).map(|track| &track.series);
+    energy(
+        &mut row,
+        series(Quantity::Energy),
+        series(Quantity::Power),
+        (from, to),
+    );
+    let energy_j = row.energy_j;
     let metric = |quantity: Quantity| {
-        let (tag, header, unit) = quantity.names();
+        let (tag, header, unit) = quantity.names_of(device.platform);
         let figure = match quantity {
             Quantity::Energy => Figure::Scalar(energy_j? / 1e6),
+            // A code, and no number that has a mean.
+            Quantity::XidErrors => Figure::Scalar(*of(quantity)?.series.window(from, to).last()?),
             _ => of(quantity)?.figure(from, to)?,
         };
         Some(MetricResult {
@@ -37,18 +52,91 @@ pub fn summarize(
             figure,
         })
     };
-    GpuSummary {
-        source: source.to_owned(),
-        hostname: device.hostname.clone(),
-        platform: device.platform,
-        index: device.index,
-        uuid: device.uuid.clone(),
-        name: device.name.clone(),
-        instance: device.instance.clone(),
-        metrics: Quantity::ALL.into_iter().filter_map(metric).collect(),
-        energy_j,
-        energy_source,
+    row.metrics = Quantity::ALL.into_iter().filter_map(metric).collect();
+    if let Some(code) = series(Quantity::XidErrors).and_then(|codes| new_code(codes, from, to)) {
+        let text = format!("{}: the driver reported XID {code:.0}", row.called());
+        row.notes.push(text);
     }
+    row
+}
+
+/// Adds what a source tells beyond the table.
+pub fn add_further<'a>(
+    row: &mut GpuSummary,
+    tracks: &mut Vec<Track>,
+    further: impl Iterator<Item = &'a Further>,
+    (from, to): (Ns, Ns),
+) {
+    let source = tracks.first().map(|track| track.source.clone());
+    for one in further {
+        let mut track = one.track.clone();
+        track.source = source.clone().unwrap_or_default();
+        if let (std::borrow::Cow::Borrowed(tag), std::borrow::Cow::Borrowed(unit), Some(figure)) =
+            (&track.tag, &track.unit, track.figure(from, to))
+        {
+            row.metrics.push(MetricResult {
+                tag,
+                header: one.header,
+                unit,
+                figure,
+            });
+        }
+        tracks.push(track);
+    }
+}
+
+/// The counter's growth with the integral of the power as a check, else the integral alone.
+fn energy(
+    row: &mut GpuSummary,
+    counter: Option<&Series>,
+    power: Option<&Series>,
+    (from, to): (Ns, Ns),
+) {
+    let growth = counter.and_then(|series| series.counter_delta(from, to));
+    let integral = power
+        .filter(|series| is_seen(series, from, to))
+        .and_then(|series| series.integral(from, to));
+    // A GPU always takes some: a counter that stands still is one that is not updated.
+    if let Some(joules) = growth.filter(|joules| *joules > 0.0) {
+        (row.energy_j, row.energy_source) = (Some(joules), "counter");
+        row.energy_check_j = integral;
+        return;
+    }
+    if let Some(joules) = integral {
+        (row.energy_j, row.energy_source) = (Some(joules), "power_integration");
+    }
+    let why = match (counter, growth) {
+        (Some(_), Some(_)) => "did not move in the measurement",
+        (Some(series), None) if !series.window(from, to).is_sorted() => {
+            "was set back in the measurement"
+        }
+        (Some(_), None) => "does not reach over the whole measurement",
+        (None, _) if power.is_some() => "is not there",
+        (None, _) => return,
+    };
+    let then = match integral {
+        Some(_) => "its energy is the integral of its power",
+        None => "its energy is unknown",
+    };
+    let text = format!("{}: its energy counter {why}: {then}", row.called());
+    row.notes.push(text);
+}
+
+/// True when the samples leave no more than a little of the window to guess.
+fn is_seen(series: &Series, from: Ns, to: Ns) -> bool {
+    let (Some(&first), Some(&last)) = (series.times.first(), series.times.last()) else {
+        return false;
+    };
+    let unseen = first.saturating_since(from).as_secs() + to.saturating_since(last).as_secs();
+    unseen <= UNSEEN_RATIO_MAX * to.saturating_since(from).as_secs()
+}
+
+/// The last XID, when it is not the one from before the window.
+fn new_code(codes: &Series, from: Ns, to: Ns) -> Option<f64> {
+    let last = *codes.window(from, to).last()?;
+    let before = codes.times.partition_point(|&at| at < from).checked_sub(1);
+    let before = before.and_then(|at| codes.values.get(at)).copied();
+    Some(last).filter(|last| *last > 0.0 && before != Some(*last))
 }
 
 #[cfg(test)]
@@ -82,7 +170,7 @@ mod tests {
     fn check(samples: &[GpuSample], from: u64, to: u64) -> GpuSummary {
         let mut history = History::default();
         samples.iter().for_each(|sample| history.push(&[*sample]));
-        let tracks = history.tracks(0, "gpu_3");
+        let tracks = history.tracks(0, "gpu_3", "nvidia");
         summarize("nvml://localhost", &device(), &tracks, (Ns(from), Ns(to)))
     }
 
@@ -105,18 +193,71 @@ mod tests {
             sample(S, 300.0, None),
             sample(2 * S, 300.0, None),
         ];
-        let row = check(&samples, S / 2, 3 * S);
-        // 200..300 W over half a second, then 300 W for two.
-        assert_eq!(row.energy_j, Some(125.0 + 600.0));
-        assert_eq!(row.energy_source, "power_integration");
+        // 200..300 W over half a second, then 300 W for one and a little beyond the last sample.
+        let row = check(&samples, S / 2, 2 * S + S / 10);
+        assert_eq!(row.energy_j, Some(125.0 + 330.0));
+        assert_eq!(
+            (row.energy_source, row.energy_check_j),
+            ("power_integration", None)
+        );
+        assert!(row.notes[0].contains("GPU 3: its energy counter is not there"));
+        // What is not known is not made up.
+        let row = check(&samples, S / 2, 4 * S);
+        assert_eq!((row.energy_j, row.energy_source), (None, ""));
+        assert!(
+            row.notes[0].ends_with("its energy is unknown"),
+            "{:?}",
+            row.notes
+        );
     }
 
     #[test]
     fn a_counter_that_goes_back_or_ends_early_is_not_used() {
-        let back = [sample(0, 50.0, Some(900.0)), sample(S, 50.0, Some(1.0))];
-        assert_eq!(check(&back, 0, S).energy_source, "power_integration");
+        for (after, why) in [(1.0, "was set back"), (900.0, "did not move")] {
+            let samples = [sample(0, 50.0, Some(900.0)), sample(S, 50.0, Some(after))];
+            let row = check(&samples, 0, S);
+            assert_eq!(
+                (row.energy_j, row.energy_source),
+                (Some(50.0), "power_integration")
+            );
+            assert!(row.notes[0].contains(why), "{:?}", row.notes);
+        }
         let early = [sample(0, 50.0, Some(1.0)), sample(S, 50.0, Some(51.0))];
-        assert_eq!(check(&early, 0, 2 * S).energy_j, Some(100.0));
+        let row = check(&early, 0, S + S / 20);
+        assert_eq!(row.energy_j, Some(52.5));
+        assert!(row.notes[0].contains("over the whole"), "{:?}", row.notes);
+    }
+
+    #[test]
+    fn a_counter_is_checked_by_the_power() {
+        let samples = [sample(0, 40.0, Some(900.0)), sample(S, 40.0, Some(950.0))];
+        let row = check(&samples, 0, S);
+        assert_eq!((row.energy_j, row.energy_check_j), (Some(50.0), Some(40.0)));
+        assert!(row.notes.is_empty());
+    }
+
+    #[test]
+    fn an_xid_is_the_last_one_and_a_new_one_is_told() {
+        let xid = |at: u64, code: f64| {
+            let mut sample = sample(at, 1.0, None);
+            sample.values[Quantity::XidErrors as usize] = Some(code);
+            sample
+        };
+        let found = |codes: [f64; 3]| {
+            let samples = [xid(0, codes[0]), xid(S, codes[1]), xid(2 * S, codes[2])];
+            let row = check(&samples, S, 2 * S);
+            let mut metrics = row.metrics.iter();
+            let metric = metrics
+                .find(|metric| metric.tag == "nvidia_xid_errors")
+                .unwrap();
+            let Figure::Scalar(code) = metric.figure else {
+                panic!("no number");
+            };
+            (code, row.notes.iter().any(|note| note.contains("XID 79")))
+        };
+        assert_eq!(found([0.0, 0.0, 79.0]), (79.0, true));
+        assert_eq!(found([79.0, 79.0, 79.0]), (79.0, false));
+        assert_eq!(found([0.0, 0.0, 0.0]), (0.0, false));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The files that are made when a run is over: summaries, and the requests that were sent.
 
-use super::files::{INPUTS, file_name};
+use super::files::{GPU_SAMPLES, INPUTS, file_name};
 use super::outcome::{Run, RunResult};
 use super::plan_text;
 use crate::base::{Ns, limits};
@@ -60,6 +60,31 @@ pub(super) fn write_files(run: &Run<'_>, result: &RunResult, text: &str) -> Vec<
         written.err().map(|error| error.to_string())
     };
     files.into_iter().filter_map(write).collect()
+}
+
+/// The GPUs' samples, a line each; no file without one.
+pub(super) fn write_gpus(run: &Run<'_>, result: &RunResult) -> Result<(), String> {
+    let (told, rows) = (&result.gpus, &result.summary.gpus);
+    let wants = run.config.export_level >= ExportLevel::Records;
+    let Some(dir) = run.dir.filter(|_| wants && !rows.is_empty()) else {
+        return Ok(());
+    };
+    let (standard, ending) = GPU_SAMPLES;
+    let file = dir.file(&file_name(run.config, standard, ending));
+    let mut file = file.map_err(|error| error.to_string())?;
+    let mut written = Ok(());
+    let pcis: Vec<&str> = told
+        .devices
+        .iter()
+        .map(|device| device.pci.as_str())
+        .collect();
+    report::gpu_jsonl::lines(rows, &told.tracks, &pcis, run.info, |line| {
+        if written.is_ok() {
+            written = file.write(line);
+        }
+    });
+    let finished = file.finish_lines(written.is_err());
+    written.and(finished).map_err(|error| error.to_string())
 }
 
 /// `inputs.json` in AIPerf's form, up to a cap; then the seed and a hash of the sequence.

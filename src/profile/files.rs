@@ -29,7 +29,7 @@ struct Shard {
 }
 
 /// Files of a run: AIPerf's names, and their endings after a prefix.
-const NAMES: [(&str, &str); 9] = [
+const NAMES: [(&str, &str); 10] = [
     ("profile_export_aiperf.json", ".json"),
     ("profile_export_aiperf.csv", ".csv"),
     ("profile_export_console.txt", "_console.txt"),
@@ -39,7 +39,11 @@ const NAMES: [(&str, &str); 9] = [
     ("profile_export.jsonl", ".jsonl"),
     ("profile_export_raw.jsonl", "_raw.jsonl"),
     (SHARD, SHARD_ENDING),
+    GPU_SAMPLES,
 ];
+
+/// The file of the GPUs' samples.
+pub const GPU_SAMPLES: (&str, &str) = ("gpu_telemetry_export.jsonl", "_gpu_telemetry.jsonl");
 
 /// The names of all files that a run may write.
 pub fn names(config: &Config) -> Vec<String> {

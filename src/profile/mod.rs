@@ -9,6 +9,7 @@ mod ends;
 mod environment;
 mod exports;
 mod files;
+mod gpus;
 mod headroom;
 mod hooks;
 mod method;

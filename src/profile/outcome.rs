@@ -19,7 +19,7 @@ use crate::engine::{CoreOutput, FailureLimit, Pace};
 use crate::gpu;
 use crate::report::json::ClientExtras;
 use crate::report::{self, RunInfo, Secrets};
-use crate::stats::energy::energy;
+use crate::stats::energy::{energy, settle};
 use crate::stats::stability::Stability;
 use crate::stats::summary::{
     ClientReport, ErrorGroup, Figure, GpuSummary, OpenLoop, StampSpreads, TelemetrySources, Verdict,
@@ -183,6 +183,8 @@ pub struct RunResult {
     figures: Figures,
     pub(super) extras: ClientExtras,
     pub(super) histograms: Vec<u8>,
+    /// What GPUs said over time.
+    pub(super) gpus: gpu::Telemetry,
     /// What a signal or a stop has left undone.
     cut_short: Option<String>,
     /// True when a worker did not see the end.
@@ -224,8 +226,7 @@ pub fn sum_up(run: &Run<'_>, measured: Measured) -> RunResult {
     client.notes.extend(method);
     client.notes.extend(cut_short.clone());
     let watched = watch.finish(totals.window);
-    let (gpus, telemetry) = gpus(watched.gpus, &mut client);
-    add_energy(&mut totals, &gpus, client.concurrency_asked);
+    let (gpus, telemetry) = gpus(&watched.gpus, &mut totals, &mut client);
     (client.verdict, client.reasons) = verdict::judge(run.config, &client, scale(run, &totals));
     client.headroom = headroom(run.config, &client, &totals.metrics, run.program);
     let histograms = exports::interval_log(&totals);
@@ -257,18 +258,11 @@ pub fn sum_up(run: &Run<'_>, measured: Measured) -> RunResult {
         figures,
         extras,
         histograms,
+        gpus: watched.gpus,
         cut_short,
         ended_early,
         files: Some(files),
     }
-}
-
-/// Adds what the tokens cost in energy.
-fn add_energy(totals: &mut Totals, gpus: &[GpuSummary], concurrency: Option<u32>) {
-    let seconds = |(from, to): (Ns, Ns)| to.saturating_since(from).as_secs();
-    let window_s = totals.window.map_or(0.0, seconds);
-    let per_joule = energy(&totals.metrics, gpus, window_s, concurrency);
-    totals.metrics.extend(per_joule);
 }
 
 /// Writes the files; gives what could not be written.
@@ -279,6 +273,7 @@ fn write(run: &Run<'_>, result: &mut RunResult) -> Vec<String> {
     let text = screen(run, result, 140);
     let mut lost = exports::write_files(run, result, &text);
     lost.extend(files.into_iter().flat_map(RecordFiles::finish));
+    lost.extend(exports::write_gpus(run, result).err());
     lost.extend(exports::write_inputs(run).err());
     lost
 }
@@ -296,16 +291,33 @@ fn screen(run: &Run<'_>, result: &RunResult, width: usize) -> String {
     run.info.secrets.shown(&text)
 }
 
-/// GPUs over the measured window; the notes go to the method block.
-fn gpus(told: gpu::Telemetry, client: &mut ClientReport) -> (Vec<GpuSummary>, TelemetrySources) {
-    client.notes.extend(told.notes);
+/// GPUs over the measured window, and what the tokens cost in energy; the notes go to the method
+/// block.
+fn gpus(
+    told: &gpu::Telemetry,
+    totals: &mut Totals,
+    client: &mut ClientReport,
+) -> (Vec<GpuSummary>, TelemetrySources) {
+    let seconds = |(from, to): (Ns, Ns)| to.saturating_since(from).as_secs();
+    let window_s = totals.window.map_or(0.0, seconds);
+    let mut gpus = told.gpus.clone();
+    client.notes.extend(told.notes.iter().cloned());
+    client
+        .notes
+        .extend(settle(&mut gpus, &totals.metrics, window_s));
+    let per_joule = energy(&totals.metrics, &gpus, window_s, client.concurrency_asked);
+    totals.metrics.extend(per_joule);
+    let has_told = |source: &&String| {
+        let mut own = gpus.iter().filter(|gpu| gpu.source == **source);
+        own.any(|gpu| !gpu.metrics.is_empty())
+    };
     let sources = TelemetrySources {
         configured: told.sources.clone(),
-        successful: told.sources,
-        errors: Vec::new(),
+        successful: told.sources.iter().filter(has_told).cloned().collect(),
+        errors: told.errors.clone(),
         invalid_samples: told.invalid_samples,
     };
-    (told.gpus, sources)
+    (gpus, sources)
 }
 
 fn masked(

@@ -7,7 +7,7 @@ use super::replay::Replay;
 use super::signals::Signals;
 use super::steps::Steps;
 use super::store::Payloads;
-use super::{Launch, ends, files, hooks, outcome, plan_text, preflight, setup, telemetry};
+use super::{Launch, ends, files, gpus, hooks, outcome, plan_text, preflight, setup, telemetry};
 use crate::archive::RunDir;
 use crate::base::{Exit, Ns, now};
 use crate::config::{Api, Config, Connections, ExportLevel, TokenizerSpec, Url, WaitMode};
@@ -167,6 +167,7 @@ fn prepare_all(
     let (reaching, server, is_new) = meet(&mut config, steps, ready)?;
     let model = config.model.clone().unwrap_or_default();
     let config = Arc::new(config);
+    let gpus = gpus::Search::begin(&config)?;
     let total = setup::total(&options);
     let bodies = total.map_or("the first requests".into(), |n| format!("{n} requests"));
     steps.begin(format!("preparing {bodies}"));
@@ -182,10 +183,11 @@ fn prepare_all(
     let targets = server.targets.clone();
     ready.server = Some((reaching, server));
     steps.begin("looking for telemetry");
-    let (watch, notes) = telemetry::Watch::start(&config, &cores)?;
+    let (watch, notes) = telemetry::Watch::start(&config, gpus, &cores)?;
     for text in notes {
         ready.tell(format!("note: {text}"));
     }
+    watch.rest(&config, steps);
     steps.end();
     if config.verbose {
         let path = runtime::diagnose().receive_path;

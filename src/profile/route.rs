@@ -1,8 +1,10 @@
 //! How the targets are reached: from which addresses, straight or through the proxy.
 
 use super::setup;
+use crate::base::Ns;
 use crate::config::{Config, Proxy, Reuse, Url};
-use crate::http::Via;
+use crate::http::fetch::{self, Fetch, Limits, Way};
+use crate::http::{TlsClient, TlsOptions, Via};
 use crate::runtime::{self, Dial};
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
@@ -49,6 +51,55 @@ pub fn headers(config: &Config, url: &Url) -> Vec<(String, String)> {
         }
     }
     all
+}
+
+/// Of a page of metrics: one that is slower, or larger, is of no use every third of a second.
+const PAGE_LIMITS: Limits = Limits {
+    connect: Ns::from_ms(1_000),
+    whole: Ns::from_ms(3_000),
+    body: 8 << 20,
+};
+
+/// What asks for a page beside the requests: over TLS and through the proxy as they are, with the
+/// run's own headers or with none of them. It takes no ports of `--local-port-range`, which the
+/// load may need. Errors: a fragment that says what is wrong with the way.
+pub fn fetch(config: &Config, url: &Url, with_headers: bool) -> Result<Fetch, String> {
+    let addrs = resolve(config, url).map_err(|fault| match fault {
+        Unresolved::Unknown(text) | Unresolved::Misfit(text) => text,
+    })?;
+    let options = TlsOptions {
+        ca: config.tls_ca.clone(),
+        insecure: config.tls_insecure,
+    };
+    let tls = url.tls.then(|| TlsClient::new(url.name(), &options));
+    let tls = tls.transpose().map_err(|error| error.to_string())?;
+    let mut headers = headers(config, url);
+    if !with_headers {
+        headers.retain(|(name, _)| name.eq_ignore_ascii_case("proxy-authorization"));
+        let agent = format!("tokenring/{}", env!("CARGO_PKG_VERSION"));
+        headers.insert(0, ("User-Agent".into(), agent));
+        headers.insert(1, ("Accept".into(), "text/plain".into()));
+    }
+    let path = request_target(config, url, &format!("{}{}", url.base, url.query));
+    Ok(Fetch {
+        url: url.origin_shown(),
+        way: Way {
+            // A page is most often served on IPv4 only, whatever else its host has.
+            addr: addrs
+                .iter()
+                .find(|addr| addr.is_ipv4())
+                .or(addrs.first())
+                .copied(),
+            tls,
+            via: via(config, url),
+            dial: Dial {
+                ports: None,
+                ..dial(config)
+            },
+        },
+        request: fetch::request("GET", &path, &url.authority(), &headers),
+        limits: PAGE_LIMITS,
+    })
 }
 
 /// True when a request of the run goes through a proxy.

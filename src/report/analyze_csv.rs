@@ -111,24 +111,25 @@ fn further(runs: &Runs) -> Vec<(&'static str, &'static str)> {
 }
 
 fn gpus(runs: &Runs, points: &[(usize, Point<'_>)], out: &mut Vec<u8>) {
-    let mut indices: Vec<u32> = points
-        .iter()
-        .flat_map(|(_, point)| point.first.gpus.iter().map(|(index, _)| *index))
-        .collect();
-    indices.sort_unstable();
-    indices.dedup();
-    if indices.is_empty() {
+    let mut names: Vec<&str> = Vec::new();
+    let all = points.iter().flat_map(|(_, point)| &point.first.gpus);
+    for (name, _) in all {
+        if !names.contains(&name.as_str()) {
+            names.push(name);
+        }
+    }
+    if names.is_empty() {
         return;
     }
     line(out, [""]);
     let head = ["Config Name", "GPU"].into_iter();
     line(out, head.chain(GPU_METRICS.map(|(_, _, column)| column)));
-    for index in indices {
+    for gpu in names {
         for (number, point) in points {
-            let Some((_, figures)) = point.first.gpus.iter().find(|(own, _)| *own == index) else {
+            let Some((_, figures)) = point.first.gpus.iter().find(|(own, _)| own == gpu) else {
                 continue;
             };
-            let names = [name(runs, *number), index.to_string()];
+            let names = [name(runs, *number), gpu.to_owned()];
             line(
                 out,
                 names.into_iter().chain(cells(figures, &GPU_METRICS, "")),

@@ -1,6 +1,7 @@
 //! The report on screen: verdict, AIPerf's table, errors, GPUs, method, verdict again.
 
 use super::course;
+use super::gpus;
 use super::phases;
 use super::support;
 use super::text::{grouped, span, stat, wall};
@@ -30,15 +31,20 @@ pub fn report(summary: &Summary, ours: &[MetricResult], width: usize) -> String 
     let mut rows = rows(&summary.metrics, ours, Group::Default);
     rows.extend(adjusted(&summary.metrics));
     out.push_str(&table("tokenring | LLM Metrics", &rows, &COLUMNS, width));
-    let power = self::rows(&summary.metrics, &[], Group::Power);
-    if !power.is_empty() {
-        let title = "GPU Power Efficiency (NVIDIA)";
-        let _ = write!(out, "\n{}", table(title, &power, &["avg"], width));
+    for (platform, title) in [("nvidia_", "NVIDIA"), ("amd_", "AMD")] {
+        let mut power = self::rows(&summary.metrics, &[], Group::Power);
+        power.retain(|row| row.tag.starts_with(platform));
+        if !power.is_empty() {
+            let title = format!("GPU Power Efficiency ({title})");
+            let _ = write!(out, "\n{}", table(&title, &power, &["avg"], width));
+        }
     }
-    for gpu in &summary.gpus {
-        let rows: Vec<&MetricResult> = gpu.metrics.iter().collect();
-        let title = format!("GPU {} | {}", gpu.index, gpu.name);
+    for (title, rows) in gpus::tables(&summary.gpus) {
         let _ = write!(out, "\n{}", table(&title, &rows, &COLUMNS, width));
+    }
+    let shared = gpus::shared(&summary.gpus, width);
+    if !shared.is_empty() {
+        let _ = write!(out, "\n{shared}");
     }
     out.push_str(&phases::table(&summary.client.phases));
     errors(summary, width, &mut out);
@@ -196,7 +202,9 @@ fn cell(metric: &MetricResult, column: &str, is_marked: bool) -> String {
 fn has_mark(metric: &MetricResult, column: &str) -> bool {
     let is_there = stat(&metric.figure, column).is_some();
     is_there
-        && !metric.tag.starts_with("nvidia_")
+        && !["nvidia_", "amd_"]
+            .iter()
+            .any(|own| metric.tag.starts_with(own))
         && support::is_unsupported(&metric.figure, column)
 }
 
@@ -393,7 +401,7 @@ mod tests {
         let golden =
             include_str!("../../tests/data/golden/aiperf/profile_export_console.tables.txt");
         let text = report(&fixture::golden(), &[], 140);
-        let text: Vec<&str> = text.split("GPU 0 |").collect();
+        let text: Vec<&str> = text.split("127.0.0.1:18000/dcgm1 | GPU 0 |").collect();
         assert_eq!(cells(text[0]), cells(golden));
     }
 

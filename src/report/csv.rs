@@ -1,7 +1,7 @@
 //! `profile_export_aiperf.csv`: AIPerf's sections, columns and line ends; ours are further right.
 
-use super::RunInfo;
 use super::text::{csv_label, fixed, stat};
+use super::{RunInfo, gpus};
 use crate::stats::Summary;
 use crate::stats::summary::{Figure, MetricResult};
 
@@ -12,8 +12,6 @@ const COLUMNS: [&str; 16] = [
 ];
 /// How many of [`COLUMNS`] are AIPerf's.
 const COLUMNS_AIPERF: usize = 14;
-/// What a GPU's figures come from, where AIPerf names a scraped endpoint.
-pub(super) const GPU_SOURCE: &str = "nvml://localhost";
 
 /// One file: distributions, then scalars, then GPUs; rows by tag, two decimals, blank where absent.
 pub fn aiperf(summary: &Summary, run: &RunInfo) -> Vec<u8> {
@@ -39,7 +37,7 @@ pub fn aiperf(summary: &Summary, run: &RunInfo) -> Vec<u8> {
         let value = stat(&metric.figure, "avg").map_or_else(String::new, fixed);
         line(&mut out, [csv_label(metric), value]);
     }
-    gpus(summary, run, &mut out);
+    gpu_rows(summary, run, &mut out);
     out
 }
 
@@ -52,7 +50,7 @@ fn cells<'a>(
         .map(|key| stat(&metric.figure, key).map_or_else(String::new, fixed))
 }
 
-fn gpus(summary: &Summary, run: &RunInfo, out: &mut Vec<u8>) {
+fn gpu_rows(summary: &Summary, run: &RunInfo, out: &mut Vec<u8>) {
     if summary.gpus.is_empty() {
         return;
     }
@@ -70,15 +68,18 @@ fn gpus(summary: &Summary, run: &RunInfo, out: &mut Vec<u8>) {
     for gpu in &summary.gpus {
         for metric in &gpu.metrics {
             let mut row = vec![
-                GPU_SOURCE.to_owned(),
-                gpu.index.to_string(),
+                gpus::endpoint(&gpu.source).to_owned(),
+                gpus::number(gpu),
                 gpu.name.clone(),
                 gpu.uuid.clone(),
-                "nvidia".to_owned(),
-                format!("{} ({})", metric.header, metric.unit),
+                gpus::platform(gpu).to_owned(),
+                match metric.unit {
+                    "" => metric.header.to_owned(),
+                    unit => format!("{} ({unit})", metric.header),
+                },
             ];
             row.extend(cells(metric, columns));
-            row.push(run.hostname.clone());
+            row.push(gpus::host(gpu, run).to_owned());
             line(out, row);
         }
     }
@@ -137,7 +138,6 @@ mod tests {
         let mut run = fixture::run();
         run.hostname = "localhost".into();
         let ours = String::from_utf8(aiperf(&fixture::golden(), &run)).unwrap();
-        let ours = ours.replace(GPU_SOURCE, "127.0.0.1:18000/dcgm1");
         // Up to the two columns that are ours.
         let mut text = String::new();
         for line in ours.split_inclusive("\r\n") {

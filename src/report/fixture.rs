@@ -6,7 +6,8 @@ use crate::config::{Config, Draft};
 use crate::stats::Summary;
 use crate::stats::metric::METRICS;
 use crate::stats::summary::{
-    Adjusted, Distribution, ErrorGroup, Figure, GpuSummary, MetricResult, Weighted,
+    Adjusted, Distribution, ErrorGroup, Figure, GpuSummary, MetricResult, TelemetrySources,
+    Weighted,
 };
 use serde_json::Value;
 
@@ -42,6 +43,7 @@ pub(super) fn summary() -> Summary {
             spread(metric("decode_duration", "Decode Duration", "ms")),
         ],
         gpus: vec![GpuSummary {
+            source: "nvml://localhost".into(),
             uuid: "GPU-0".into(),
             name: "NVIDIA H200".into(),
             metrics: vec![spread(metric(
@@ -51,6 +53,11 @@ pub(super) fn summary() -> Summary {
             ))],
             ..GpuSummary::default()
         }],
+        telemetry: TelemetrySources {
+            configured: vec!["nvml://localhost".into()],
+            successful: vec!["nvml://localhost".into()],
+            ..TelemetrySources::default()
+        },
         ..Summary::default()
     }
 }
@@ -117,6 +124,7 @@ fn from_aiperf(text: &str) -> Summary {
     };
     let endpoints = golden["telemetry_data"]["endpoints"].as_object();
     let first = endpoints.and_then(|all| all.values().next()?["gpus"].as_object());
+    let source = golden["telemetry_data"]["summary"]["endpoints_configured"][0].as_str();
     Summary {
         metrics: metrics(&golden),
         warmup: metrics(&golden["warmup_metrics"]),
@@ -126,12 +134,15 @@ fn from_aiperf(text: &str) -> Summary {
             .iter()
             .map(error)
             .collect(),
-        gpus: first.map_or(Vec::new(), |gpus| gpus.values().map(gpu).collect()),
+        gpus: first.map_or(Vec::new(), |gpus| {
+            let source = source.unwrap();
+            gpus.values().map(|own| gpu(own, source)).collect()
+        }),
         ..Summary::default()
     }
 }
 
-fn gpu(golden: &Value) -> GpuSummary {
+fn gpu(golden: &Value, source: &str) -> GpuSummary {
     let metrics = golden["metrics"].as_object().unwrap().iter();
     let metrics = metrics.filter_map(|(tag, value)| {
         let header = match tag.as_str() {
@@ -148,6 +159,8 @@ fn gpu(golden: &Value) -> GpuSummary {
         exported(value, still(tag), header, still(value["unit"].as_str()?))
     });
     GpuSummary {
+        source: source.into(),
+        hostname: golden["hostname"].as_str().unwrap().into(),
         index: u32::try_from(golden["gpu_index"].as_u64().unwrap()).unwrap(),
         uuid: golden["gpu_uuid"].as_str().unwrap().into(),
         name: golden["gpu_name"].as_str().unwrap().into(),

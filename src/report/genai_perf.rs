@@ -5,6 +5,7 @@
 
 use super::RunInfo;
 use super::csv::line;
+use super::gpus::labels;
 use super::input_config::{endpoint_type, tokenizer};
 use super::text::{grouped, stat};
 use crate::config::{Api, Config, ExportLevel, Lengths, hide_target};
@@ -66,7 +67,7 @@ const KEYS: [&str; 13] = [
     "avg", "p1", "p5", "p10", "p25", "p50", "p75", "p90", "p95", "p99", "min", "max", "std",
 ];
 
-/// How GenAI-Perf names what is sampled of a GPU; the units are ours too.
+/// How GenAI-Perf names what is sampled of a GPU; but for PCIe the units are ours too.
 struct Gauge {
     tag: &'static str,
     key: &'static str,
@@ -87,25 +88,55 @@ const fn gauge(names: [&'static str; 4], is_fixed: bool) -> Gauge {
     }
 }
 
-/// Energy is that of the run, once per GPU; GenAI-Perf spreads the counter since boot.
+/// Those of GenAI-Perf's 29 that we have, in its order. Energy is that of the run, once per GPU,
+/// and so are the other counters; GenAI-Perf spreads them since boot.
 #[rustfmt::skip]
-const GAUGES: [Gauge; 9] = [
+const GAUGES: [Gauge; 23] = [
     gauge(["nvidia_power_usage", "gpu_power_usage", "GPU Power Usage", "W"], false),
+    gauge(["nvidia_power_limit", "gpu_power_limit", "GPU Power Limit", "W"], true),
     gauge(["nvidia_energy_consumption", "energy_consumption", "Energy Consumption", "MJ"], true),
+    gauge(["nvidia_memory_total", "total_gpu_memory", "Total GPU Memory", "GB"], true),
+    gauge(["nvidia_memory_used", "gpu_memory_used", "GPU Memory Used", "GB"], false),
+    gauge(["nvidia_memory_free", "gpu_memory_free", "GPU Memory Free", "GB"], false),
     gauge(["nvidia_gpu_utilization", "gpu_utilization", "GPU Utilization", "%"], false),
+    gauge(["nvidia_sm_utilization", "sm_utilization", "Sm Utilization", "%"], false),
     gauge(["nvidia_memory_utilization", "memory_copy_utilization", "Memory Copy Utilization", "%"],
         false),
+    gauge(["nvidia_encoder_utilization", "video_encoder_utilization", "Video Encoder Utilization",
+        "%"], false),
+    gauge(["nvidia_decoder_utilization", "video_decoder_utilization", "Video Decoder Utilization",
+        "%"], false),
     gauge(["nvidia_sm_clock", "gpu_clock_sm", "GPU Clock Sm", "MHz"], false),
     gauge(["nvidia_memory_clock", "gpu_clock_memory", "GPU Clock Memory", "MHz"], false),
-    gauge(["nvidia_memory_used", "gpu_memory_used", "GPU Memory Used", "GB"], false),
     gauge(["nvidia_temperature", "gpu_temperature", "GPU Temperature", "C"], false),
-    gauge(["nvidia_memory_total", "total_gpu_memory", "Total GPU Memory", "GB"], true),
+    gauge(["nvidia_memory_temperature", "gpu_memory_temperature", "GPU Memory Temperature", "C"],
+        false),
+    gauge(["nvidia_ecc_corrected", "total_ecc_sbe_volatile", "Total Ecc Sbe Volatile", "errors"],
+        true),
+    gauge(["nvidia_ecc_uncorrected", "total_ecc_dbe_volatile", "Total Ecc Dbe Volatile", "errors"],
+        true),
+    gauge(["nvidia_xid_errors", "xid_last_error", "Xid Last Error", "errors"], true),
+    gauge(["nvidia_power_violation", "power_throttle_duration", "Power Throttle Duration", "us"],
+        true),
+    gauge(["nvidia_thermal_violation", "thermal_throttle_duration", "Thermal Throttle Duration",
+        "us"], true),
+    gauge(["nvidia_pcie_sent", "pcie_transmit_throughput", "Pcie Transmit Throughput", "KB/s"],
+        false),
+    gauge(["nvidia_pcie_received", "pcie_receive_throughput", "Pcie Receive Throughput", "KB/s"],
+        false),
+    gauge(["nvidia_pcie_replays", "pcie_replay_counter", "Pcie Replay Counter", "retries"], true),
 ];
 
 impl Gauge {
     fn stat(&self, gpu: &GpuSummary, key: &str) -> Option<f64> {
         let metric = gpu.metrics.iter().find(|metric| metric.tag == self.tag)?;
-        stat(&metric.figure, key)
+        let value = stat(&metric.figure, key)?;
+        // Ours are bytes.
+        Some(if self.unit == "KB/s" {
+            value / 1e3
+        } else {
+            value
+        })
     }
 }
 
@@ -171,12 +202,11 @@ fn gpu_rows(
     out: &mut Vec<u8>,
 ) {
     let mut rows = Vec::new();
+    let labels = labels(gpus);
     for gauge in GAUGES.iter().filter(|gauge| gauge.is_fixed == is_fixed) {
-        for gpu in gpus.iter().filter(|gpu| gauge.stat(gpu, "avg").is_some()) {
-            let mut row = vec![
-                format!("{} ({})", gauge.header, gauge.unit),
-                gpu.index.to_string(),
-            ];
+        let all = gpus.iter().zip(&labels);
+        for (gpu, label) in all.filter(|(gpu, _)| gauge.stat(gpu, "avg").is_some()) {
+            let mut row = vec![format!("{} ({})", gauge.header, gauge.unit), label.clone()];
             row.extend(columns.iter().map(|key| cell(gauge.stat(gpu, key))));
             rows.push(row);
         }
@@ -209,16 +239,17 @@ fn figure(metric: &MetricResult, unit: &str) -> Value {
 
 fn telemetry(gpus: &[GpuSummary]) -> Map<String, Value> {
     let mut out = Map::new();
+    let labels = labels(gpus);
     for gauge in &GAUGES {
         let keys: &[&str] = if gauge.is_fixed { &["avg"] } else { &KEYS };
         let mut per_gpu = Map::new();
-        for gpu in gpus {
+        for (gpu, label) in gpus.iter().zip(&labels) {
             let stats: Map<String, Value> = keys
                 .iter()
                 .filter_map(|key| Some(((*key).to_owned(), gauge.stat(gpu, key)?.into())))
                 .collect();
             if !stats.is_empty() {
-                per_gpu.insert(gpu.index.to_string(), stats.into());
+                per_gpu.insert(label.clone(), stats.into());
             }
         }
         if !per_gpu.is_empty() {

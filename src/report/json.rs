@@ -1,14 +1,12 @@
 //! `profile_export_aiperf.json`: AIPerf's keys in AIPerf's order, ours under `client`.
 
 use super::text::wall;
-use super::{RunInfo, course, input_config, support};
+use super::{RunInfo, course, gpus, input_config, support};
 use crate::base::Ns;
 use crate::config::Config;
 use crate::stats::figures::named;
 use crate::stats::gate::Assertion;
-use crate::stats::summary::{
-    ClientReport, CoreReport, GpuSummary, MetricResult, PhaseResult, Reason, Spread,
-};
+use crate::stats::summary::{ClientReport, CoreReport, MetricResult, PhaseResult, Reason, Spread};
 use crate::stats::{Attainment, Environment, Phase, SteadyState, Summary};
 use serde_json::{Map, Value, json};
 
@@ -101,7 +99,7 @@ pub fn aiperf(summary: &Summary, config: &Config, run: &RunInfo) -> Value {
         }
     }
     if !summary.gpus.is_empty() {
-        out.insert("telemetry_data".into(), telemetry(summary, run));
+        out.insert("telemetry_data".into(), gpus::telemetry(summary, run));
     }
     out.insert(
         "input_config".into(),
@@ -161,7 +159,7 @@ fn whole(count: f64) -> u64 {
     count as u64
 }
 
-fn figures(metrics: &[MetricResult]) -> Map<String, Value> {
+pub(super) fn figures(metrics: &[MetricResult]) -> Map<String, Value> {
     metrics
         .iter()
         .map(|metric| (metric.tag.to_owned(), figure(metric)))
@@ -189,41 +187,6 @@ fn errors(summary: &Summary) -> Value {
         })
     };
     summary.errors.iter().map(group).collect()
-}
-
-fn telemetry(summary: &Summary, run: &RunInfo) -> Value {
-    let gpus: Map<String, Value> = summary
-        .gpus
-        .iter()
-        .map(|gpu| (format!("gpu_{}", gpu.index), gpu_object(gpu, run)))
-        .collect();
-    let source = super::csv::GPU_SOURCE;
-    json!({
-        "summary": {
-            "endpoints_configured": [source],
-            "endpoints_successful": [source],
-            "start_time": wall(summary.start_wall_ns),
-            "end_time": wall(summary.end_wall_ns),
-        },
-        "endpoints": { source: { "gpus": gpus } },
-        "error_summary": [],
-    })
-}
-
-fn gpu_object(gpu: &GpuSummary, run: &RunInfo) -> Value {
-    let mut out = json!({
-        "gpu_index": gpu.index,
-        "gpu_name": gpu.name,
-        "gpu_uuid": gpu.uuid,
-        "platform": "nvidia",
-        "hostname": run.hostname,
-        "metrics": figures(&gpu.metrics),
-    });
-    if let Some(energy) = gpu.energy_j {
-        out["energy_j"] = energy.into();
-        out["energy_source"] = gpu.energy_source.into();
-    }
-    out
 }
 
 /// The client's own account; the verdict stands first.
@@ -454,8 +417,8 @@ mod tests {
                 }
             }
             let telemetry = golden["telemetry_data"]["endpoints"].as_object();
-            for (_, source) in telemetry.into_iter().flatten() {
-                let own = &ours["telemetry_data"]["endpoints"][super::super::csv::GPU_SOURCE];
+            for (name, source) in telemetry.into_iter().flatten() {
+                let own = &ours["telemetry_data"]["endpoints"][name];
                 assert_within(own, source, "telemetry_data.endpoints");
             }
         }
@@ -518,8 +481,13 @@ mod tests {
             unit: "us (p99)",
             advice: "give it more cores",
         });
-        summary.gpus[0].energy_j = Some(1.5);
-        summary.gpus[0].energy_source = "counter";
+        let gpu = &mut summary.gpus[0];
+        (gpu.energy_j, gpu.energy_source) = (Some(1.5), "counter");
+        (gpu.energy_check_j, gpu.energy_confidence) = (Some(1.4), "low");
+        (gpu.idle_power_w, gpu.instance) = (Some(60.0), "3".into());
+        gpu.energy_ratios = vec![("energy_per_request_j", 0.5)];
+        gpu.update_period = Some(crate::base::Ns::from_ms(333));
+        summary.telemetry.errors = vec![("http://n1:9400/metrics: no answer in time".into(), 3)];
         summary
     }
 

@@ -141,7 +141,9 @@ fn table(runs: &Runs, points: &[Point<'_>]) -> String {
             runs.price_per_million(&point.figures)
         }),
         figure(["energy", "J/token"], &|point| {
-            let mj = point.figures.get("nvidia_energy_per_output_token", "avg");
+            let of = |tag| point.figures.get(tag, "avg");
+            let nvidia = of("nvidia_energy_per_output_token");
+            let mj = nvidia.or_else(|| of("amd_energy_per_output_token"));
             mj.map(|mj| mj / 1e3)
         }),
     ]);

@@ -21,6 +21,7 @@ fn metric(tag: &str, unit: &str, stats: &[(&str, f64)]) -> MetricFigures {
 fn run(concurrency: u32, trial: u32, ttft: f64, tokens: f64) -> RunRecord {
     let gpu = metric("nvidia_power_usage", "W", &[("p99", 302.0)]);
     let energy = metric("nvidia_energy_consumption", "MJ", &[("avg", 0.001)]);
+    let limit = metric("nvidia_power_limit", "W", &[("avg", 700.0)]);
     RunRecord {
         label: format!("concurrency_{concurrency}"),
         values: vec![("concurrency".into(), f64::from(concurrency))],
@@ -51,7 +52,7 @@ fn run(concurrency: u32, trial: u32, ttft: f64, tokens: f64) -> RunRecord {
                 &[("avg", tokens / 4.0)],
             ),
         ]),
-        gpus: vec![(0, Figures(vec![gpu, energy]))],
+        gpus: vec![("0".into(), Figures(vec![gpu, energy, limit]))],
         ..RunRecord::default()
     }
 }
@@ -174,7 +175,7 @@ fn genai_perf_s_table_is_best_first_and_its_gpus_in_the_units_of_their_heads() {
                 Utilization (%),p99 GPU Memory Used (GB),Avg. GPU Power Limit (W),Avg. GPU Total \
                 Memory (GB)";
     assert_eq!(lines[8], head);
-    assert_eq!(lines[9], "mx_run_config_5,0,302.00,0.00,,,,");
+    assert_eq!(lines[9], "mx_run_config_5,0,302.00,0.00,,,700.00,");
     let columns = |line: &&str| line.split(',').count();
     assert!(lines[..7].iter().all(|line| columns(line) == 10), "{csv}");
     assert!(lines[8..].iter().all(|line| columns(line) == 8), "{csv}");

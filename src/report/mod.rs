@@ -12,6 +12,8 @@ pub mod csv;
 #[cfg(test)]
 mod fixture;
 pub mod genai_perf;
+pub mod gpu_jsonl;
+mod gpus;
 mod input_config;
 pub mod json;
 pub mod jsonl;
@@ -28,6 +30,7 @@ mod text;
 
 use crate::base::Anchor;
 pub use crate::base::Secrets;
+pub use gpus::labels as gpu_labels;
 
 /// What a report says about a run beside its numbers.
 #[derive(Clone, Debug)]

@@ -223,7 +223,11 @@ mod tests {
             energy_j: Some(1000.0),
             ..GpuSummary::default()
         };
-        let per_joule = energy(&totals.metrics, &[gpu], 2.0, Some(4));
+        let amd = GpuSummary {
+            platform: "amd",
+            ..gpu.clone()
+        };
+        let per_joule = energy(&totals.metrics, &[gpu, amd], 2.0, Some(4));
         totals.metrics.append(&mut totals.client);
         totals.metrics.extend(per_joule);
         for metric in &totals.metrics {

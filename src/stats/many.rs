@@ -42,8 +42,8 @@ pub struct RunRecord {
     pub rung: Option<Rung>,
     /// All statistics.
     pub figures: Figures,
-    /// Of each GPU, with its index.
-    pub gpus: Vec<(u32, Figures)>,
+    /// Of each GPU, by a name that no other has: its index, of several machines with theirs.
+    pub gpus: Vec<(String, Figures)>,
 }
 
 /// Percent of its requests of which a point that meets service levels may have lost.

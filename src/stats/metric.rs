@@ -452,6 +452,27 @@ pub static METRICS: &[Metric] = &[
         .more().at(Power, 712).need(Energy),
     m!("nvidia_goodput_per_watt", "Goodput per Watt", "good-req/s/W", Run)
         .more().at(Power, 714).need(Energy),
+    m!("amd_total_gpu_power", "Total GPU Power", "W", Run).at(Power, 840).need(Energy),
+    m!("amd_average_gpu_power", "Average GPU Power", "W", Run).at(Power, 820).need(Energy),
+    m!("amd_total_gpu_energy", "Total GPU Energy", "J", Run).at(Power, 830).need(Energy),
+    m!("amd_output_tokens_per_joule", "Output Tokens per Joule", "tokens/J", Run)
+        .more().at(Power, 860).need(Energy),
+    m!("amd_energy_per_output_token", "Energy per Output Token", "mJ/token", Run)
+        .at(Power, 850).need(Energy),
+    m!("amd_energy_per_total_token", "Energy per Total Token", "mJ/token", Run)
+        .at(Power, 845).need(Energy),
+    m!("amd_energy_per_request", "Energy per Request", "joules/request", Run)
+        .at(Power, 855).need(Energy),
+    m!("amd_energy_per_user", "Energy per User", "joules/user", Run)
+        .at(Power, 865).need(Energy),
+    m!("amd_energy_delay_product", "Energy Delay Product", "J*s", Run)
+        .at(Power, 800).need(Energy),
+    m!("amd_performance_per_watt", "Performance per Watt", "requests/sec/W", Run)
+        .more().at(Power, 810).need(Energy),
+    m!("amd_output_tps_per_watt", "Output Tokens per Second per Watt", "tokens/sec/W", Run)
+        .more().at(Power, 812).need(Energy),
+    m!("amd_goodput_per_watt", "Goodput per Watt", "good-req/s/W", Run)
+        .more().at(Power, 814).need(Energy),
     m!("time_to_first_token_from_due", "Time to First Token (from due)", "ms",
         Per(|r| ms(Some(r.due), r.first_content.filter(|_| r.streamed))))
         .at(Client, 101).need(Streaming),

@@ -403,6 +403,40 @@ pub struct GpuSummary {
     pub energy_j: Option<f64>,
     /// `counter` or `power_integration`.
     pub energy_source: &'static str,
+    /// The same by integration, beside a counter, J.
+    pub energy_check_j: Option<f64>,
+    /// `high` or `low`; empty without energy.
+    pub energy_confidence: &'static str,
+    /// Mean power before the first request, W.
+    pub idle_power_w: Option<f64>,
+    /// The run's energy figures for this GPU alone: key in the JSON, value.
+    pub energy_ratios: Vec<(&'static str, f64)>,
+    /// Mean time between two updates of its source, where that is what limits it.
+    pub update_period: Option<Ns>,
+    /// Sentences on how its figures came about; they go to the method block.
+    pub notes: Vec<String>,
+}
+
+impl GpuSummary {
+    /// How a sentence calls it: `GPU 0`, `node1: GPU 0, instance 3`.
+    pub fn called(&self) -> String {
+        let host = match self.hostname.as_str() {
+            "" => String::new(),
+            name => format!("{name}: "),
+        };
+        let instance = match self.instance.as_str() {
+            "" => String::new(),
+            id => format!(", instance {id}"),
+        };
+        format!("{host}GPU {}{instance}", self.index)
+    }
+
+    /// Both are of one GPU: what it draws counts once. A source may not tell the machine.
+    pub fn is_of_same(&self, other: &GpuSummary) -> bool {
+        let (here, there) = (&self.hostname, &other.hostname);
+        let is_one_place = here == there || here.is_empty() || there.is_empty();
+        !self.uuid.is_empty() && self.uuid == other.uuid && is_one_place
+    }
 }
 
 impl Summary {
