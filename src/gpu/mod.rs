@@ -5,6 +5,7 @@
 //! and gives rows for the report. Start at [`Sampler::start`].
 
 mod amd;
+mod asked;
 mod dcgm;
 mod fields;
 mod fresh;
@@ -12,13 +13,15 @@ mod history;
 mod nvml;
 mod page;
 mod quantity;
+mod reading;
 mod sampler;
 mod triton;
+mod visible;
 mod window;
 
 pub use amd::AmdSource;
 pub use fields::Fields;
-pub use nvml::NvmlSource;
+pub use nvml::{NvmlOptions, NvmlSource};
 pub use page::PageSource;
 pub use quantity::Quantity;
 pub use sampler::{Marker, Sampler, Telemetry};
@@ -84,6 +87,11 @@ pub trait Source: Send {
 
     /// One sample of each device that answers.
     fn sample(&mut self) -> Vec<GpuSample>;
+
+    /// The same at an edge of the measurement: with what is else left out of most samples.
+    fn sample_all(&mut self) -> Vec<GpuSample> {
+        self.sample()
+    }
 
     /// Sentences on the method, known after the last sample.
     fn notes(&self) -> Vec<String> {

@@ -4,6 +4,7 @@ use super::history::History;
 use super::window::{add_further, summarize};
 use super::{Device, Further, Source};
 use crate::base::Ns;
+use crate::runtime;
 use crate::stats::Track;
 use crate::stats::summary::GpuSummary;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -14,8 +15,14 @@ use std::time::{Duration, Instant};
 /// that a long run's memory stays flat: 3 MB for a GPU of 12 quantities.
 const TICKS_MAX: usize = 1 << 14;
 
+/// How long the last sample may take: a driver whose GPU is lost may hang for good, which must not
+/// cost the run; a page is given up after 5 s.
+const END: Duration = Duration::from_secs(10);
+
 /// What a source has shown at the end.
 struct Seen {
+    cpu_ns: u64,
+    lasted: Duration,
     source: String,
     devices: Vec<Device>,
     history: History,
@@ -29,6 +36,8 @@ struct Seen {
 /// GPU rows of a run, and how they were taken.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Telemetry {
+    /// CPU time that the sampling took, ns, from its start to its end.
+    pub cpu_ns: u64,
     /// One row per device, source by source.
     pub gpus: Vec<GpuSummary>,
     /// What each said over time, in the same order.
@@ -54,7 +63,8 @@ enum Command {
 /// Running samplers, a thread per source. Dropping it ends them without a result.
 #[derive(Default)]
 pub struct Sampler {
-    threads: Vec<JoinHandle<Seen>>,
+    /// With the name of each one's source.
+    threads: Vec<(String, JoinHandle<Seen>)>,
     marker: Marker,
 }
 
@@ -83,20 +93,24 @@ impl Drop for Sampler {
 }
 
 impl Sampler {
-    /// Starts sampling sources, each at its own interval; 100 ms is a good one for a driver.
-    ///
-    /// The threads inherit the caller's CPU affinity: start them before the caller pins itself.
+    /// Starts sampling sources, each at its own interval; 100 ms is a good one for a driver. Their
+    /// threads keep off `cores`, the workers' CPUs.
     ///
     /// Errors: one line when no thread can be had.
-    pub fn start(sources: Vec<(Box<dyn Source>, Ns)>) -> Result<Sampler, String> {
+    pub fn start(sources: Vec<(Box<dyn Source>, Ns)>, cores: &[usize]) -> Result<Sampler, String> {
         let begin = |(source, interval): (Box<dyn Source>, Ns)| {
             let (command, commands) = channel();
             let interval = Duration::from_nanos(interval.0.max(1_000_000));
+            let (name, cores) = (source.name().to_owned(), cores.to_vec());
+            let work = move || {
+                runtime::avoid(&cores);
+                watch(source, interval, &commands, TICKS_MAX)
+            };
             let thread = std::thread::Builder::new()
                 .name("gpu".to_owned())
-                .spawn(move || watch(source, interval, &commands, TICKS_MAX))
+                .spawn(work)
                 .map_err(|error| format!("no thread for GPU samples: {error}"))?;
-            Ok((command, thread))
+            Ok((command, (name, thread)))
         };
         let begun: Result<Vec<_>, String> = sources.into_iter().map(begin).collect();
         let (commands, threads) = begun?.into_iter().unzip();
@@ -113,14 +127,22 @@ impl Sampler {
 
     /// Takes a last sample and sums up the window `from..=to`.
     ///
-    /// Call it after the window's end, so that a sample lies on either side of each edge.
-    pub fn stop(mut self, from: Ns, to: Ns) -> Telemetry {
+    /// Call it after the window's end, so that a sample lies on either side of each edge. A source
+    /// that hangs is left out after 10 s.
+    pub fn stop(self, from: Ns, to: Ns) -> Telemetry {
+        self.stop_within(END, from, to)
+    }
+
+    fn stop_within(mut self, limit: Duration, from: Ns, to: Ns) -> Telemetry {
         let mut told = Telemetry::default();
+        let mut lasted = Duration::ZERO;
         // All end at the same time.
         self.marker.send(Command::Stop);
-        for thread in std::mem::take(&mut self.threads) {
-            let Ok(seen) = thread.join() else {
-                told.notes.push("GPU sampling failed midway.".to_owned());
+        let until = Instant::now() + limit;
+        for (name, thread) in std::mem::take(&mut self.threads) {
+            let Some(seen) = end(thread, until) else {
+                let text = format!("GPU telemetry of {name} is lost: it hangs or has failed.");
+                told.notes.push(text);
                 continue;
             };
             for (at, device) in seen.devices.iter().enumerate() {
@@ -135,12 +157,30 @@ impl Sampler {
                 told.devices.push(device.clone());
             }
             told.sources.push(seen.source);
+            told.cpu_ns += seen.cpu_ns;
+            lasted = lasted.max(seen.lasted);
             told.notes.extend(seen.notes);
             told.invalid_samples += seen.invalid_samples;
             told.errors.extend(seen.errors);
         }
+        if !lasted.is_zero() {
+            let share = Duration::from_nanos(told.cpu_ns).div_duration_f64(lasted);
+            told.notes.push(format!(
+                "Sampling GPUs took {:.2} % of one core.",
+                share * 100.0
+            ));
+        }
         told
     }
+}
+
+/// What a thread has seen; `None` when it hangs or has panicked.
+fn end(thread: JoinHandle<Seen>, until: Instant) -> Option<Seen> {
+    while !thread.is_finished() && Instant::now() < until {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    // Joining one that hangs would hang as well.
+    thread.is_finished().then(|| thread.join().ok()).flatten()
 }
 
 /// Samples at once, then each interval on an absolute grid and whenever it is told to, then once
@@ -152,11 +192,12 @@ fn watch(
     ticks_max: usize,
 ) -> Seen {
     let mut history = History::default();
-    history.push(&source.sample());
-    let mut due = Instant::now() + interval;
+    let (begun, cpu) = (Instant::now(), runtime::thread_cpu());
+    history.push(&source.sample_all());
+    let mut due = begun + interval;
     loop {
         match commands.recv_timeout(due.saturating_duration_since(Instant::now())) {
-            Ok(Command::Mark) => history.push(&source.sample()),
+            Ok(Command::Mark) => history.push(&source.sample_all()),
             Ok(Command::Stop) | Err(RecvTimeoutError::Disconnected) => break,
             Err(RecvTimeoutError::Timeout) => {
                 history.push(&source.sample());
@@ -169,8 +210,11 @@ fn watch(
             }
         }
     }
-    history.push(&source.sample());
+    history.push(&source.sample_all());
+    let cpu = runtime::thread_cpu().since(&cpu);
     Seen {
+        cpu_ns: cpu.user_ns + cpu.system_ns,
+        lasted: begun.elapsed(),
         source: source.name().to_owned(),
         devices: source.devices().to_vec(),
         history,
@@ -240,7 +284,7 @@ mod tests {
     #[test]
     fn the_window_between_start_and_stop_is_summed_up() {
         let (source, seen) = fake();
-        let sampler = Sampler::start(vec![(Box::new(source), Ns::from_ms(1))]).unwrap();
+        let sampler = Sampler::start(vec![(Box::new(source), Ns::from_ms(1))], &[]).unwrap();
         assert_eq!(seen.recv(), Ok(1));
         let from = now();
         // Of what is told from here on only the first may have been sampled before.
@@ -254,13 +298,16 @@ mod tests {
         let energy = to.saturating_since(from).as_secs() * 300.0;
         assert!((row.energy_j.unwrap() - energy).abs() < 1e-9 * energy.max(1.0));
         assert_eq!(row.metrics[0].tag, "nvidia_power_usage");
-        assert_eq!(telemetry.notes, ["A fake."]);
+        assert_eq!(telemetry.notes[0], "A fake.");
+        assert!(telemetry.notes[1].starts_with("Sampling GPUs took "));
+        assert_eq!(telemetry.notes.len(), 2);
     }
 
     #[test]
     fn a_run_shorter_than_the_interval_still_has_two_samples() {
         let (source, seen) = fake();
-        let sampler = Sampler::start(vec![(Box::new(source), Ns::from_ms(3_600_000))]).unwrap();
+        let sampler =
+            Sampler::start(vec![(Box::new(source), Ns::from_ms(3_600_000))], &[]).unwrap();
         assert_eq!(seen.recv(), Ok(1));
         sampler.stop(Ns(0), Ns::MAX);
         assert_eq!(seen.iter().last(), Some(2));
@@ -269,7 +316,8 @@ mod tests {
     #[test]
     fn a_mark_is_a_sample_at_once() {
         let (source, seen) = fake();
-        let sampler = Sampler::start(vec![(Box::new(source), Ns::from_ms(3_600_000))]).unwrap();
+        let sampler =
+            Sampler::start(vec![(Box::new(source), Ns::from_ms(3_600_000))], &[]).unwrap();
         assert_eq!(seen.recv(), Ok(1));
         sampler.marker().mark();
         assert_eq!(seen.recv(), Ok(2));
@@ -279,5 +327,74 @@ mod tests {
             (told.sources[0].as_str(), &*told.tracks[0][0].source),
             ("fake://", "gpu_0")
         );
+    }
+
+    #[test]
+    fn a_source_that_hangs_costs_its_rows_and_not_the_run() {
+        struct Hung(Receiver<()>);
+
+        impl Source for Hung {
+            fn name(&self) -> &str {
+                "hung://"
+            }
+
+            fn devices(&self) -> &[Device] {
+                &[]
+            }
+
+            fn sample(&mut self) -> Vec<GpuSample> {
+                let _ = self.0.recv();
+                Vec::new()
+            }
+        }
+
+        let (held, hangs) = channel();
+        let (source, _seen) = fake();
+        let interval = Ns::from_ms(1);
+        let sources: Vec<(Box<dyn Source>, Ns)> = vec![
+            (Box::new(source), interval),
+            (Box::new(Hung(hangs)), interval),
+        ];
+        let sampler = Sampler::start(sources, &[]).unwrap();
+        // For the other one it is time enough, or it is lost as well.
+        let told = sampler.stop_within(Duration::from_millis(500), Ns(0), Ns::MAX);
+        let lost = "GPU telemetry of hung:// is lost: it hangs or has failed.";
+        assert!(
+            told.notes.iter().any(|note| note == lost),
+            "{:?}",
+            told.notes
+        );
+        drop(held);
+    }
+
+    /// Tells whether its thread may run on a CPU.
+    struct Place(usize, Sender<bool>);
+
+    impl Source for Place {
+        fn name(&self) -> &str {
+            "place://"
+        }
+
+        fn devices(&self) -> &[Device] {
+            &[]
+        }
+
+        fn sample(&mut self) -> Vec<GpuSample> {
+            let may = rustix::thread::sched_getaffinity(None).unwrap();
+            let _ = self.1.send(may.is_set(self.0));
+            Vec::new()
+        }
+    }
+
+    #[test]
+    fn samples_are_taken_off_the_workers_cpus() {
+        let usable = runtime::usable();
+        let (told, seen) = channel();
+        let source: Box<dyn Source> = Box::new(Place(usable[0], told));
+        let worker = usable[0];
+        let sampler = Sampler::start(vec![(source, Ns::from_ms(3_600_000))], &[worker]).unwrap();
+        // With a single CPU there is no other.
+        assert_eq!(seen.recv(), Ok(usable.len() == 1));
+        assert!(sampler.stop(Ns(0), Ns::MAX).gpus.is_empty());
     }
 }

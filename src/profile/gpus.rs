@@ -5,9 +5,9 @@ use super::early::Early;
 use super::route;
 use crate::base::{Exit, Ns};
 use crate::config::{Config, GpuSource, GpuTelemetry, Url};
-use crate::gpu::{AmdSource, Fields, NvmlSource, PageSource, Sampler, Source};
+use crate::gpu::{AmdSource, Fields, NvmlOptions, NvmlSource, PageSource, Sampler, Source};
 use crate::http::fetch::Limits;
-use std::net::{ToSocketAddrs, UdpSocket};
+use std::net::{SocketAddr, ToSocketAddrs, UdpSocket};
 use std::path::Path;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
@@ -122,41 +122,32 @@ fn open_page(
     fields: Fields,
 ) -> Result<PageSource, String> {
     let fetch = route::fetch(config, url, false)?;
-    let hostname = match is_here(&url.host) {
+    let hostname = match is_here(config, url) {
         true => String::new(),
         false => url.host.clone(),
     };
     PageSource::open(fetch, limits(is_named), hostname, fields)
 }
 
-/// True for an address of this machine: only to such a one a socket can be bound.
-fn is_here(host: &str) -> bool {
-    let found = (host, 0).to_socket_addrs();
-    found.is_ok_and(|mut all| all.any(|addr| UdpSocket::bind(addr).is_ok()))
-}
-
-fn has_target_here(config: &Config) -> bool {
-    config.urls.iter().any(|url| is_here(&url.host))
-}
-
 /// Starts to sample all that is there; gives sentences on what is not. Errors: what was asked for
 /// by name is not there.
-pub fn start(config: &Config, search: Search) -> Result<(Option<Sampler>, Vec<String>), Early> {
+pub fn start(
+    config: &Config,
+    search: Search,
+    cores: &[usize],
+) -> Result<(Option<Sampler>, Vec<String>), Early> {
     let Some(asked) = &config.gpu_telemetry else {
         return Ok((None, Vec::new()));
     };
     let unreachable = |text: String| Early::new(Exit::Unreachable, text);
     let mut sources: Vec<(Box<dyn Source>, Ns)> = Vec::new();
     let mut reasons: Vec<String> = Vec::new();
-    let mut known: Vec<String> = Vec::new();
     match driver(config, asked) {
         Some(Ok(driver)) => {
-            known = driver
-                .devices()
-                .iter()
-                .map(|device| device.uuid.clone())
-                .collect();
             sources.push((Box::new(driver), asked.interval));
+        }
+        Some(Err(reason)) if asked.library.is_some() => {
+            return Err(unreachable(format!("--nvml-library: {reason}")));
         }
         Some(Err(reason)) => reasons.push(reason),
         None if asked.source == GpuSource::Auto => {
@@ -166,6 +157,7 @@ pub fn start(config: &Config, search: Search) -> Result<(Option<Sampler>, Vec<St
         }
         None => {}
     }
+    let has_driver = !sources.is_empty();
     match search.amd.map(joined) {
         Some(Ok(amd)) => sources.push((Box::new(amd), PROGRAM_INTERVAL)),
         Some(Err(reason)) if asked.source == GpuSource::AmdSmi => reasons.push(reason),
@@ -175,14 +167,9 @@ pub fn start(config: &Config, search: Search) -> Result<(Option<Sampler>, Vec<St
     for (candidate, is_named) in with(search.named, true).chain(with(search.found, false)) {
         let Candidate { url, page } = candidate;
         match joined(page) {
-            Ok(mut page) => {
-                if is_here(&url.host) {
-                    page.skip(&known);
-                }
-                if !page.devices().is_empty() {
-                    sources.push((Box::new(page), PAGE_INTERVAL));
-                }
-            }
+            // The driver has told of this machine's GPUs, and which of them are ours to use.
+            Ok(_) if has_driver && !is_named && is_here(config, &url) => {}
+            Ok(page) => sources.push((Box::new(page), PAGE_INTERVAL)),
             Err(reason) if is_named => {
                 faults.push(format!("--gpu-telemetry {}: {reason}", url.origin_shown()));
             }
@@ -204,7 +191,7 @@ pub fn start(config: &Config, search: Search) -> Result<(Option<Sampler>, Vec<St
             false => Ok((None, vec![format!("no GPU telemetry: {reason}")])),
         };
     }
-    let sampler = Sampler::start(sources);
+    let sampler = Sampler::start(sources, cores);
     let sampler = sampler.map_err(|text| Early::new(Exit::Unexpected, text))?;
     Ok((Some(sampler), Vec::new()))
 }
@@ -220,12 +207,43 @@ fn joined<S>(thread: Opened<S>) -> Result<S, String> {
 
 /// This machine's driver, where it is to be asked.
 fn driver(config: &Config, asked: &GpuTelemetry) -> Option<Result<NvmlSource, String>> {
-    let is_wanted = match asked.source {
-        GpuSource::Nvml => true,
-        GpuSource::Auto => asked.library.is_some() || has_target_here(config),
-        GpuSource::Dcgm | GpuSource::AmdSmi => false,
+    let open = || {
+        let visible = std::env::var("CUDA_VISIBLE_DEVICES").ok();
+        NvmlSource::open(&NvmlOptions {
+            library: asked.library.as_deref(),
+            visible: visible.as_deref(),
+            processes: asked.processes,
+        })
     };
-    is_wanted.then(|| NvmlSource::open(asked.library.as_deref()))
+    wants_driver(config, asked).then(open)
+}
+
+/// True when this machine's driver is to be asked: its GPUs serve a target, or it was asked for.
+fn wants_driver(config: &Config, asked: &GpuTelemetry) -> bool {
+    match asked.source {
+        _ if asked.library.is_some() => true,
+        GpuSource::Nvml => true,
+        GpuSource::Dcgm | GpuSource::AmdSmi => false,
+        GpuSource::Auto => asked.is_asked || has_target_here(config),
+    }
+}
+
+fn has_target_here(config: &Config) -> bool {
+    config.urls.iter().any(|url| is_here(config, url))
+}
+
+/// True when a url is of this machine. A name that only a proxy may know is not looked up.
+fn is_here(config: &Config, url: &Url) -> bool {
+    if url.is_local() {
+        return true;
+    }
+    if config.connections.proxy_for(url).is_some() {
+        return false;
+    }
+    let addresses = (url.host.as_str(), url.port).to_socket_addrs();
+    // Only an address of this machine can be bound.
+    let is_own = |address: SocketAddr| UdpSocket::bind((address.ip(), 0)).is_ok();
+    addresses.is_ok_and(|mut all| all.any(is_own))
 }
 
 #[cfg(test)]
@@ -258,9 +276,36 @@ mod tests {
         assert_eq!(found, want);
     }
 
+    fn wants(url: &str, gpus: &GpuTelemetry) -> bool {
+        let config = Config {
+            urls: vec![parse_url(url).unwrap()],
+            ..Config::default()
+        };
+        wants_driver(&config, gpus)
+    }
+
     #[test]
-    fn a_loopback_address_is_of_this_machine_and_a_documentation_s_is_not() {
-        assert!(is_here("127.0.0.1") && is_here("localhost"));
-        assert!(!is_here("192.0.2.7") && !is_here("no.such.host.invalid"));
+    fn gpus_of_this_machine_are_watched_where_a_target_is_here_or_when_asked_for() {
+        let auto = GpuTelemetry::default();
+        for here in ["127.0.0.1:1", "localhost:1", "[::1]:1", "127.0.0.9:1"] {
+            assert!(wants(here, &auto), "{here}");
+        }
+        // TEST-NET-3: nobody's address.
+        assert!(!wants("203.0.113.1:1", &auto));
+        let asked = GpuTelemetry {
+            is_asked: true,
+            ..GpuTelemetry::default()
+        };
+        let library = GpuTelemetry {
+            library: Some("x.so".into()),
+            source: GpuSource::Dcgm,
+            ..GpuTelemetry::default()
+        };
+        let dcgm = GpuTelemetry {
+            source: GpuSource::Dcgm,
+            ..asked.clone()
+        };
+        assert!(wants("203.0.113.1:1", &asked) && wants("203.0.113.1:1", &library));
+        assert!(!wants("127.0.0.1:1", &dcgm));
     }
 }

@@ -32,10 +32,15 @@ pub struct Watched {
 }
 
 impl Watch {
-    /// Starts to watch what is there, and gives sentences on what is not. What was asked for by
-    /// name has to be there. Errors: it is not; before anything is sent.
-    pub fn start(config: &Config, gpus: Search) -> Result<(Watch, Vec<String>), Early> {
-        let (gpus, notes) = gpus::start(config, gpus)?;
+    /// Starts to watch what is there, from threads that keep off `cores`, and gives sentences on
+    /// what is not. What was asked for by name has to be there. Errors: it is not; before anything
+    /// is sent.
+    pub fn start(
+        config: &Config,
+        gpus: Search,
+        cores: &[usize],
+    ) -> Result<(Watch, Vec<String>), Early> {
+        let (gpus, notes) = gpus::start(config, gpus, cores)?;
         let watch = Watch {
             gpus,
             ..Watch::default()
