@@ -66,6 +66,8 @@ pub struct Sampler {
     /// With the name of each one's source.
     threads: Vec<(String, JoinHandle<Seen>)>,
     marker: Marker,
+    /// Told by each thread after its first sample.
+    first: Option<Receiver<()>>,
 }
 
 /// Has samples taken beside those of the interval: at an edge of the measurement.
@@ -98,13 +100,15 @@ impl Sampler {
     ///
     /// Errors: one line when no thread can be had.
     pub fn start(sources: Vec<(Box<dyn Source>, Ns)>, cores: &[usize]) -> Result<Sampler, String> {
+        let (told, first) = channel();
         let begin = |(source, interval): (Box<dyn Source>, Ns)| {
             let (command, commands) = channel();
+            let told = told.clone();
             let interval = Duration::from_nanos(interval.0.max(1_000_000));
             let (name, cores) = (source.name().to_owned(), cores.to_vec());
             let work = move || {
                 runtime::avoid(&cores);
-                watch(source, interval, &commands, TICKS_MAX)
+                watch(source, interval, &commands, &told, TICKS_MAX)
             };
             let thread = std::thread::Builder::new()
                 .name("gpu".to_owned())
@@ -117,7 +121,19 @@ impl Sampler {
         Ok(Sampler {
             threads,
             marker: Marker(commands),
+            first: Some(first),
         })
+    }
+
+    /// Waits until each source has been sampled once, so that a window that begins now has a sample
+    /// before it; a slow program is waited for `limit` at the most.
+    pub fn settle(&self, limit: Duration) {
+        let until = Instant::now() + limit;
+        for _ in &self.threads {
+            let left = until.saturating_duration_since(Instant::now());
+            // One that hangs, or has died, is told of at the end.
+            let _ = self.first.as_ref().map(|first| first.recv_timeout(left));
+        }
     }
 
     /// To take samples at edges of the measurement from another thread.
@@ -189,11 +205,14 @@ fn watch(
     mut source: Box<dyn Source>,
     mut interval: Duration,
     commands: &Receiver<Command>,
+    first: &Sender<()>,
     ticks_max: usize,
 ) -> Seen {
     let mut history = History::default();
     let (begun, cpu) = (Instant::now(), runtime::thread_cpu());
     history.push(&source.sample_all());
+    // Nobody may wait for it.
+    let _ = first.send(());
     let mut due = begun + interval;
     loop {
         match commands.recv_timeout(due.saturating_duration_since(Instant::now())) {

@@ -11,6 +11,7 @@ use std::net::{SocketAddr, ToSocketAddrs, UdpSocket};
 use std::path::Path;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 /// Where DCGM's exporter listens; AIPerf looks at both.
 const PORTS: [u16; 2] = [9400, 9401];
@@ -19,6 +20,8 @@ const PAGE_INTERVAL: Ns = Ns::from_ms(333);
 const PROGRAM_INTERVAL: Ns = Ns::from_ms(1_000);
 /// Bytes of a page: an exporter of 16 GPUs with all fields has some 200 kB.
 const PAGE_BYTES_MAX: usize = 8 << 20;
+/// How long first samples are waited for.
+const SETTLE: Duration = Duration::from_secs(2);
 /// AMD's program, to be found by the PATH.
 const AMD_SMI: &str = "amd-smi";
 
@@ -193,6 +196,7 @@ pub fn start(
     }
     let sampler = Sampler::start(sources, cores);
     let sampler = sampler.map_err(|text| Early::new(Exit::Unexpected, text))?;
+    sampler.settle(SETTLE);
     Ok((Some(sampler), Vec::new()))
 }
 
