@@ -517,3 +517,54 @@ fn a_port_that_says_nothing_is_named_after_its_time() {
     let told = refused(&addr.to_string());
     assert!(told.contains("no answer in time"), "{told}");
 }
+
+#[test]
+fn amd_s_program_tells_of_amd_s_gpus_by_its_own_names() {
+    let (mock, dir) = (mock(), tempfile::tempdir().unwrap());
+    let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/pages");
+    // A joule each millisecond.
+    let script = format!(
+        "#!/bin/sh\ncd {}\ncase \"$1\" in\n\
+         list) cat amd_smi_list.json;;\nstatic) cat amd_smi_static.json;;\n\
+         metric) sed \"s/1234567.891/$(($(date +%s%N) / 1000000 % 1000000000))/; \
+         s/: 613/: 1000/\" amd_smi_metric.json;;\nesac\n",
+        data.display()
+    );
+    let program = dir.path().join("amd-smi");
+    std::fs::write(&program, script).unwrap();
+    let executable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(&program, executable).unwrap();
+    let path = std::env::var("PATH").unwrap();
+    let path = format!("{}:{path}", dir.path().display());
+    let run = dir.path().join("run");
+    let flags = ["--gpu-telemetry", "amdsmi"];
+    let mut command = command(&mock, &run, "2.5", &flags);
+    let output = command.env("PATH", path).output().unwrap();
+    let ran = read(&output, &run);
+    let all = &ran.json["telemetry_data"]["endpoints"]["amdsmi://localhost"]["gpus"];
+    let gpu = &all["gpu_0"];
+    assert_eq!(
+        (&gpu["platform"], &gpu["gpu_name"]),
+        (&"amd".into(), &"AMD Instinct MI300X".into())
+    );
+    assert_eq!(gpu["metrics"]["amd_power"]["avg"], 1000.0);
+    assert_eq!(gpu["metrics"]["amd_gfx_activity"]["avg"], 97.0);
+    assert_eq!(gpu["energy_source"], "counter", "{}", notes(&ran));
+    let (joules, want) = (gpu["energy_j"].as_f64().unwrap(), 1000.0 * window_s(&ran));
+    assert!((joules / want - 1.0).abs() < 0.1, "{joules} J, {want} J");
+    // The other one has a power only.
+    assert_eq!(all["gpu_1"]["energy_source"], "power_integration");
+    let total = ran.json["amd_total_gpu_energy"]["avg"].as_f64().unwrap();
+    assert!(total > joules && ran.json.get("nvidia_total_gpu_energy").is_none());
+    assert!(
+        ran.screen.contains("GPU Power Efficiency (AMD)"),
+        "{}",
+        ran.screen
+    );
+    assert!(
+        ran.json["telemetry_data"]["summary"]["invalid_samples"]
+            .as_u64()
+            .unwrap()
+            > 0
+    );
+}

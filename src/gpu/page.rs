@@ -24,8 +24,6 @@ pub struct PageSource {
     /// Of devices that the page does not place.
     hostname: String,
     fields: Fields,
-    /// UUIDs that another source tells.
-    known: Vec<String>,
     devices: Vec<Device>,
     /// By device and field.
     further: BTreeMap<(usize, usize), Series>,
@@ -83,7 +81,6 @@ impl PageSource {
             fetch,
             hostname,
             fields,
-            known: Vec::new(),
             devices: Vec::new(),
             further: BTreeMap::new(),
             fresh: Freshness::default(),
@@ -93,17 +90,6 @@ impl PageSource {
             failed: 0,
             faults: BTreeMap::new(),
         }
-    }
-
-    /// Leaves out devices that another source tells.
-    pub fn skip(&mut self, uuids: &[String]) {
-        self.known = uuids
-            .iter()
-            .filter(|uuid| !uuid.is_empty())
-            .cloned()
-            .collect();
-        self.devices
-            .retain(|device| !self.known.contains(&device.uuid));
     }
 
     /// Takes what a page says.
@@ -186,11 +172,8 @@ impl PageSource {
         }
     }
 
-    /// The row of a device; `None` for one that another source tells, or too many.
+    /// The row of a device; `None` for one too many.
     fn row<'a>(&mut self, mut device: Device, rows: &'a mut Vec<Row>) -> Option<&'a mut Row> {
-        if self.known.contains(&device.uuid) {
-            return None;
-        }
         if device.hostname.is_empty() {
             device.hostname.clone_from(&self.hostname);
         }
@@ -412,11 +395,6 @@ mod tests {
         assert_eq!(take(&mut one, &text).len(), 4);
         let hosts: Vec<&str> = one.devices.iter().map(|d| d.hostname.as_str()).collect();
         assert_eq!(hosts, ["n1", "n2", "n2", "n9"]);
-        // What the driver of this machine tells is not taken again.
-        one.skip(&["a".into(), String::new()]);
-        assert_eq!(one.devices.len(), 1);
-        let found = take(&mut one, &text);
-        assert_eq!((found.len(), found[0].device), (1, 0));
     }
 
     #[test]

@@ -18,8 +18,6 @@ const TICKS_MAX: usize = 1 << 14;
 /// How long the last sample may take: a driver whose GPU is lost may hang for good, which must not
 /// cost the run; a page is given up after 5 s.
 const END: Duration = Duration::from_secs(10);
-/// How long a first sample is waited for.
-const FIRST: Duration = Duration::from_secs(2);
 
 /// What a source has shown at the end.
 struct Seen {
@@ -68,6 +66,8 @@ pub struct Sampler {
     /// With the name of each one's source.
     threads: Vec<(String, JoinHandle<Seen>)>,
     marker: Marker,
+    /// Told by each thread after its first sample.
+    first: Option<Receiver<()>>,
 }
 
 /// Has samples taken beside those of the interval: at an edge of the measurement.
@@ -96,21 +96,19 @@ impl Drop for Sampler {
 
 impl Sampler {
     /// Starts sampling sources, each at its own interval; 100 ms is a good one for a driver. Their
-    /// threads keep off `cores`, the workers' CPUs. Each has taken a sample then, so that what
-    /// comes after lies between two; one that takes longer than 2 s is not waited for.
+    /// threads keep off `cores`, the workers' CPUs.
     ///
     /// Errors: one line when no thread can be had.
     pub fn start(sources: Vec<(Box<dyn Source>, Ns)>, cores: &[usize]) -> Result<Sampler, String> {
-        let (tell, sampled) = channel();
-        let count = sources.len();
+        let (told, first) = channel();
         let begin = |(source, interval): (Box<dyn Source>, Ns)| {
-            let tell = tell.clone();
             let (command, commands) = channel();
+            let told = told.clone();
             let interval = Duration::from_nanos(interval.0.max(1_000_000));
             let (name, cores) = (source.name().to_owned(), cores.to_vec());
             let work = move || {
                 runtime::avoid(&cores);
-                watch(source, interval, &commands, &tell)
+                watch(source, interval, &commands, &told, TICKS_MAX)
             };
             let thread = std::thread::Builder::new()
                 .name("gpu".to_owned())
@@ -120,14 +118,22 @@ impl Sampler {
         };
         let begun: Result<Vec<_>, String> = sources.into_iter().map(begin).collect();
         let (commands, threads) = begun?.into_iter().unzip();
-        let until = Instant::now() + FIRST;
-        for _ in 0..count {
-            let _ = sampled.recv_timeout(until.saturating_duration_since(Instant::now()));
-        }
         Ok(Sampler {
             threads,
             marker: Marker(commands),
+            first: Some(first),
         })
+    }
+
+    /// Waits until each source has been sampled once, so that a window that begins now has a sample
+    /// before it; a slow program is waited for `limit` at the most.
+    pub fn settle(&self, limit: Duration) {
+        let until = Instant::now() + limit;
+        for _ in &self.threads {
+            let left = until.saturating_duration_since(Instant::now());
+            // One that hangs, or has died, is told of at the end.
+            let _ = self.first.as_ref().map(|first| first.recv_timeout(left));
+        }
     }
 
     /// To take samples at edges of the measurement from another thread.
@@ -199,13 +205,14 @@ fn watch(
     mut source: Box<dyn Source>,
     mut interval: Duration,
     commands: &Receiver<Command>,
-    tell: &Sender<()>,
+    first: &Sender<()>,
+    ticks_max: usize,
 ) -> Seen {
     let mut history = History::default();
     let (begun, cpu) = (Instant::now(), runtime::thread_cpu());
     history.push(&source.sample_all());
-    // Nobody listens any more when it took long.
-    let _ = tell.send(());
+    // Nobody may wait for it.
+    let _ = first.send(());
     let mut due = begun + interval;
     loop {
         match commands.recv_timeout(due.saturating_duration_since(Instant::now())) {
@@ -213,7 +220,7 @@ fn watch(
             Ok(Command::Stop) | Err(RecvTimeoutError::Disconnected) => break,
             Err(RecvTimeoutError::Timeout) => {
                 history.push(&source.sample());
-                if history.ticks_count() >= TICKS_MAX {
+                if history.ticks_count() >= ticks_max {
                     history.thin();
                     interval *= 2;
                 }

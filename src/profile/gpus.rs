@@ -11,6 +11,7 @@ use std::net::{SocketAddr, ToSocketAddrs, UdpSocket};
 use std::path::Path;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 /// Where DCGM's exporter listens; AIPerf looks at both.
 const PORTS: [u16; 2] = [9400, 9401];
@@ -19,6 +20,8 @@ const PAGE_INTERVAL: Ns = Ns::from_ms(333);
 const PROGRAM_INTERVAL: Ns = Ns::from_ms(1_000);
 /// Bytes of a page: an exporter of 16 GPUs with all fields has some 200 kB.
 const PAGE_BYTES_MAX: usize = 8 << 20;
+/// How long first samples are waited for.
+const SETTLE: Duration = Duration::from_secs(2);
 /// AMD's program, to be found by the PATH.
 const AMD_SMI: &str = "amd-smi";
 
@@ -129,24 +132,6 @@ fn open_page(
     PageSource::open(fetch, limits(is_named), hostname, fields)
 }
 
-/// True for a url of this machine. A name that only a proxy may know is not looked up.
-fn is_here(config: &Config, url: &Url) -> bool {
-    if url.is_local() {
-        return true;
-    }
-    if config.connections.proxy_for(url).is_some() {
-        return false;
-    }
-    let found = (url.host.as_str(), url.port).to_socket_addrs();
-    // Only an address of this machine can be bound.
-    let is_own = |addr: SocketAddr| UdpSocket::bind((addr.ip(), 0)).is_ok();
-    found.is_ok_and(|mut all| all.any(is_own))
-}
-
-fn has_target_here(config: &Config) -> bool {
-    config.urls.iter().any(|url| is_here(config, url))
-}
-
 /// Starts to sample all that is there; gives sentences on what is not. Errors: what was asked for
 /// by name is not there.
 pub fn start(
@@ -157,16 +142,11 @@ pub fn start(
     let Some(asked) = &config.gpu_telemetry else {
         return Ok((None, Vec::new()));
     };
+    let unreachable = |text: String| Early::new(Exit::Unreachable, text);
     let mut sources: Vec<(Box<dyn Source>, Ns)> = Vec::new();
     let mut reasons: Vec<String> = Vec::new();
-    let mut known: Vec<String> = Vec::new();
     match driver(config, asked) {
         Some(Ok(driver)) => {
-            known = driver
-                .devices()
-                .iter()
-                .map(|device| device.uuid.clone())
-                .collect();
             sources.push((Box::new(driver), asked.interval));
         }
         Some(Err(reason)) if asked.library.is_some() => {
@@ -180,12 +160,28 @@ pub fn start(
         }
         None => {}
     }
+    let has_driver = !sources.is_empty();
     match search.amd.map(joined) {
         Some(Ok(amd)) => sources.push((Box::new(amd), PROGRAM_INTERVAL)),
         Some(Err(reason)) if asked.source == GpuSource::AmdSmi => reasons.push(reason),
         Some(Err(_)) | None => {}
     }
-    sources.extend(pages(config, search.named, search.found, &known)?);
+    let mut faults = Vec::new();
+    for (candidate, is_named) in with(search.named, true).chain(with(search.found, false)) {
+        let Candidate { url, page } = candidate;
+        match joined(page) {
+            // The driver has told of this machine's GPUs, and which of them are ours to use.
+            Ok(_) if has_driver && !is_named && is_here(config, &url) => {}
+            Ok(page) => sources.push((Box::new(page), PAGE_INTERVAL)),
+            Err(reason) if is_named => {
+                faults.push(format!("--gpu-telemetry {}: {reason}", url.origin_shown()));
+            }
+            Err(_) => {}
+        }
+    }
+    if !faults.is_empty() {
+        return Err(unreachable(faults.join("\n  ")));
+    }
     if sources.is_empty() {
         let looked = matches!(asked.source, GpuSource::Dcgm | GpuSource::Auto);
         if looked && asked.is_asked && asked.urls.is_empty() {
@@ -200,44 +196,8 @@ pub fn start(
     }
     let sampler = Sampler::start(sources, cores);
     let sampler = sampler.map_err(|text| Early::new(Exit::Unexpected, text))?;
+    sampler.settle(SETTLE);
     Ok((Some(sampler), Vec::new()))
-}
-
-/// The pages with GPUs, but for GPUs that are `known` by their UUIDs. Errors: one that was named
-/// has none.
-fn pages(
-    config: &Config,
-    named: Vec<Candidate>,
-    found: Vec<Candidate>,
-    known: &[String],
-) -> Result<Vec<(Box<dyn Source>, Ns)>, Early> {
-    let mut sources: Vec<(Box<dyn Source>, Ns)> = Vec::new();
-    let mut faults = Vec::new();
-    for (candidate, is_named) in with(named, true).chain(with(found, false)) {
-        let Candidate { url, page } = candidate;
-        match joined(page) {
-            Ok(mut page) => {
-                if is_here(config, &url) {
-                    page.skip(known);
-                }
-                if !page.devices().is_empty() {
-                    sources.push((Box::new(page), PAGE_INTERVAL));
-                }
-            }
-            Err(reason) if is_named => {
-                faults.push(format!("--gpu-telemetry {}: {reason}", url.origin_shown()));
-            }
-            Err(_) => {}
-        }
-    }
-    if !faults.is_empty() {
-        return Err(unreachable(faults.join("\n  ")));
-    }
-    Ok(sources)
-}
-
-fn unreachable(text: String) -> Early {
-    Early::new(Exit::Unreachable, text)
 }
 
 fn with(all: Vec<Candidate>, is_named: bool) -> impl Iterator<Item = (Candidate, bool)> {
@@ -251,19 +211,43 @@ fn joined<S>(thread: Opened<S>) -> Result<S, String> {
 
 /// This machine's driver, where it is to be asked.
 fn driver(config: &Config, asked: &GpuTelemetry) -> Option<Result<NvmlSource, String>> {
-    let is_wanted = match asked.source {
+    let open = || {
+        let visible = std::env::var("CUDA_VISIBLE_DEVICES").ok();
+        NvmlSource::open(&NvmlOptions {
+            library: asked.library.as_deref(),
+            visible: visible.as_deref(),
+            processes: asked.processes,
+        })
+    };
+    wants_driver(config, asked).then(open)
+}
+
+/// True when this machine's driver is to be asked: its GPUs serve a target, or it was asked for.
+fn wants_driver(config: &Config, asked: &GpuTelemetry) -> bool {
+    match asked.source {
         _ if asked.library.is_some() => true,
         GpuSource::Nvml => true,
-        GpuSource::Auto => asked.is_asked || has_target_here(config),
         GpuSource::Dcgm | GpuSource::AmdSmi => false,
-    };
-    let visible = std::env::var("CUDA_VISIBLE_DEVICES").ok();
-    let options = NvmlOptions {
-        library: asked.library.as_deref(),
-        visible: visible.as_deref(),
-        processes: asked.processes,
-    };
-    is_wanted.then(|| NvmlSource::open(&options))
+        GpuSource::Auto => asked.is_asked || has_target_here(config),
+    }
+}
+
+fn has_target_here(config: &Config) -> bool {
+    config.urls.iter().any(|url| is_here(config, url))
+}
+
+/// True when a url is of this machine. A name that only a proxy may know is not looked up.
+fn is_here(config: &Config, url: &Url) -> bool {
+    if url.is_local() {
+        return true;
+    }
+    if config.connections.proxy_for(url).is_some() {
+        return false;
+    }
+    let addresses = (url.host.as_str(), url.port).to_socket_addrs();
+    // Only an address of this machine can be bound.
+    let is_own = |address: SocketAddr| UdpSocket::bind((address.ip(), 0)).is_ok();
+    addresses.is_ok_and(|mut all| all.any(is_own))
 }
 
 #[cfg(test)]
@@ -296,12 +280,36 @@ mod tests {
         assert_eq!(found, want);
     }
 
+    fn wants(url: &str, gpus: &GpuTelemetry) -> bool {
+        let config = Config {
+            urls: vec![parse_url(url).unwrap()],
+            ..Config::default()
+        };
+        wants_driver(&config, gpus)
+    }
+
     #[test]
-    fn a_loopback_address_is_of_this_machine_and_a_documentation_s_is_not() {
-        let is_here = |text: &str| is_here(&Config::default(), &parse_url(text).unwrap());
+    fn gpus_of_this_machine_are_watched_where_a_target_is_here_or_when_asked_for() {
+        let auto = GpuTelemetry::default();
         for here in ["127.0.0.1:1", "localhost:1", "[::1]:1", "127.0.0.9:1"] {
-            assert!(is_here(here), "{here}");
+            assert!(wants(here, &auto), "{here}");
         }
-        assert!(!is_here("192.0.2.7:1") && !is_here("no.such.host.invalid:1"));
+        // TEST-NET-3: nobody's address.
+        assert!(!wants("203.0.113.1:1", &auto));
+        let asked = GpuTelemetry {
+            is_asked: true,
+            ..GpuTelemetry::default()
+        };
+        let library = GpuTelemetry {
+            library: Some("x.so".into()),
+            source: GpuSource::Dcgm,
+            ..GpuTelemetry::default()
+        };
+        let dcgm = GpuTelemetry {
+            source: GpuSource::Dcgm,
+            ..asked.clone()
+        };
+        assert!(wants("203.0.113.1:1", &asked) && wants("203.0.113.1:1", &library));
+        assert!(!wants("127.0.0.1:1", &dcgm));
     }
 }
