@@ -6,6 +6,7 @@ use crate::base::{Exit, Ns};
 use crate::config::{Config, GpuTelemetry};
 use crate::engine::Pace;
 use crate::gpu::{self, NvmlSource, Sampler, Source};
+use crate::stats::Track;
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
@@ -24,6 +25,8 @@ pub struct Watch {
 pub struct Watched {
     /// GPUs.
     pub gpus: gpu::Telemetry,
+    /// What the servers said of themselves over time.
+    pub tracks: Vec<Track>,
 }
 
 impl Watch {
@@ -78,6 +81,7 @@ impl Watch {
             gpus: gpus
                 .map(|(sampler, (from, to))| sampler.stop(from, to))
                 .unwrap_or_default(),
+            tracks: Vec::new(),
         }
     }
 }

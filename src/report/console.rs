@@ -2,6 +2,7 @@
 
 use super::course;
 use super::phases;
+use super::slices;
 use super::support;
 use super::text::{grouped, span, stat, wall};
 use crate::base::one_line;
@@ -41,6 +42,7 @@ pub fn report(summary: &Summary, ours: &[MetricResult], width: usize) -> String 
         let _ = write!(out, "\n{}", table(&title, &rows, &COLUMNS, width));
     }
     out.push_str(&phases::table(&summary.client.phases));
+    out.push_str(&slices::section(&summary.slices, width));
     errors(summary, width, &mut out);
     method(summary, &rows, width, &mut out);
     let _ = write!(out, "\n{}\n", verdict_line(summary));
@@ -318,7 +320,7 @@ fn method(summary: &Summary, rows: &[&MetricResult], width: usize, out: &mut Str
     indented(lines, width, out);
 }
 
-fn indented(lines: Vec<String>, width: usize, out: &mut String) {
+pub(super) fn indented(lines: Vec<String>, width: usize, out: &mut String) {
     for line in lines {
         for part in wrap(&line, width.saturating_sub(4)) {
             let _ = writeln!(out, "  {part}");
