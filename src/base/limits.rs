@@ -16,9 +16,9 @@ pub const BODY_BYTES_MAX: usize = 256 * 1024 * 1024;
 pub const ERROR_BODY_BYTES_MAX: usize = 4 * 1024;
 /// Requests whose values are kept exactly; beyond, histograms with 3 digits.
 pub const EXACT_REQUESTS_MAX: usize = 1 << 20;
-/// Slices of `--slice-duration`: each is some 30 kB of the JSON file, and a longer plot shows no more.
-pub const SLICES_MAX: usize = 1_000;
-/// Gaps between events that a slice keeps exactly: beyond, a histogram takes less room.
+/// Slices of `--slice-duration`, an hour of seconds: each is some 25 kB of the JSON file.
+pub const SLICES_MAX: usize = 3_600;
+/// Gaps between events that a slice keeps exactly: a histogram of more takes less room.
 pub const SLICE_GAPS_MAX: usize = 1 << 15;
 /// Streams for which one more core is worth its wake-ups.
 pub const STREAMS_PER_CORE: usize = 256;

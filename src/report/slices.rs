@@ -3,7 +3,7 @@
 use super::console::indented;
 use super::text::{fixed, grouped, stat};
 use crate::base::one_line;
-use crate::stats::peaks::{Cause, Flag};
+use crate::stats::peaks::{Cause, Flag, is_kv_use, is_queue};
 use crate::stats::slices::{Level, Reading, Slice};
 use std::fmt::Write;
 
@@ -13,21 +13,6 @@ const ROWS_MAX: usize = 20;
 const FLAGS_MAX: usize = 5;
 /// Columns to drop, in this order, when a line would not fit.
 const DROPPED_FIRST: [&str; 4] = ["in flight", "p50", "requests", "KV %"];
-/// Gauges of the servers, by what their names end in.
-const KV_ENDINGS: [&str; 4] = [
-    "cache_usage_perc",
-    ":token_usage",
-    "kv_cache_utilization",
-    "cache_usage_percent",
-];
-const QUEUE_ENDINGS: [&str; 5] = [
-    "num_requests_waiting",
-    "num_queue_reqs",
-    "queue_size",
-    "queued_requests",
-    "pending_request_count",
-];
-
 /// Table and peaks; empty without slices.
 pub(super) fn section(slices: &[Slice], width: usize) -> String {
     let Some(first) = slices.first() else {
@@ -123,12 +108,16 @@ fn columns(
     let tokens = |_: usize, slice: &Slice| slice.per_s(slice.inside.output_tokens).map(grouped);
     let span =
         move |_: usize, slice: &Slice| Some(format!("{}-{}", since(slice.from), since(slice.to)));
-    let power = |_: usize, slice: &Slice| sum(&slice.gpus, &["nvidia_power_usage"]).map(fixed);
+    let power =
+        |_: usize, slice: &Slice| sum(&slice.gpus, |tag| tag.ends_with("_power_usage")).map(fixed);
     let kv = |_: usize, slice: &Slice| {
-        let most = gauges(&slice.servers, &KV_ENDINGS).reduce(f64::max);
-        most.map(|share| format!("{:.0}", 100.0 * share))
+        let percent = |(mean, unit): (f64, &str)| if unit == "%" { mean } else { 100.0 * mean };
+        let most = gauges(&slice.servers, is_kv_use)
+            .map(percent)
+            .reduce(f64::max);
+        most.map(|percent| format!("{percent:.0}"))
     };
-    let queued = |_: usize, slice: &Slice| sum(&slice.servers, &QUEUE_ENDINGS).map(fixed);
+    let queued = |_: usize, slice: &Slice| sum(&slice.servers, is_queue).map(fixed);
     let all: [(&'static str, String, Cell<'_>); 10] = [
         (
             "slice",
@@ -174,20 +163,18 @@ fn columns(
     columns
 }
 
-/// Means of the gauges whose tags end so.
-fn gauges<'a>(levels: &'a [Level], endings: &'a [&str]) -> impl Iterator<Item = f64> + 'a {
-    let is_one = |level: &&Level| endings.iter().any(|ending| level.tag.ends_with(ending));
-    levels
-        .iter()
-        .filter(is_one)
-        .filter_map(|level| match level.reading {
-            Reading::Gauge { avg, .. } => Some(avg),
-            Reading::Counter { .. } => None,
-        })
+/// Means of the gauges with such a tag, and their units.
+fn gauges(levels: &[Level], is_one: fn(&str) -> bool) -> impl Iterator<Item = (f64, &str)> {
+    let found = levels.iter().filter(move |level| is_one(&level.tag));
+    found.filter_map(|level| match level.reading {
+        Reading::Gauge { avg, .. } => Some((avg, &*level.unit)),
+        Reading::Counter { .. } => None,
+    })
 }
 
-fn sum(levels: &[Level], endings: &[&str]) -> Option<f64> {
-    gauges(levels, endings).reduce(|sum, value| sum + value)
+fn sum(levels: &[Level], is_one: fn(&str) -> bool) -> Option<f64> {
+    let means = gauges(levels, is_one).map(|(mean, _)| mean);
+    means.reduce(|sum, mean| sum + mean)
 }
 
 /// Seconds without needless digits.

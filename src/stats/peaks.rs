@@ -245,7 +245,7 @@ const QUEUES: [&str; 6] = [
     "dynamo_frontend_queued_requests",
     "nv_inference_pending_request_count",
 ];
-/// Gauges of the KV cache's use, 0..1.
+/// Gauges of the KV cache's use, 0..1 unless their unit is percent.
 const KV_USES: [&str; 6] = [
     "vllm:kv_cache_usage_perc",
     "vllm:gpu_cache_usage_perc",
@@ -260,33 +260,45 @@ const PUT_OFF: [&str; 3] = [
     "sglang:num_retracted_reqs",
     "trtllm_num_paused_requests",
 ];
-const SM_CLOCK: &str = "nvidia_sm_clock";
-const MEMORY_USED: &str = "nvidia_memory_used";
-const MEMORY_TOTAL: &str = "nvidia_memory_total";
 
+/// Does a server count its waiting requests under this name?
+pub fn is_queue(tag: &str) -> bool {
+    QUEUES.contains(&bare(tag))
+}
+
+/// Is it the use of a server's KV cache?
+pub fn is_kv_use(tag: &str) -> bool {
+    KV_USES.contains(&bare(tag))
+}
+
+/// A name without labels, and without the ending of counters, which AIPerf leaves out.
+fn bare(tag: &str) -> &str {
+    let name = tag.split('{').next().unwrap_or(tag);
+    name.strip_suffix("_total").unwrap_or(name)
+}
+
+/// What a track is a sign of. GPUs' tags begin with the vendor.
 fn sign(track: &Track, all: &[Track]) -> Option<(CauseKind, Sign)> {
     let tag = track.tag.as_ref();
-    // As the page has it or as AIPerf does.
-    let tag = tag
-        .strip_suffix("_total")
-        .filter(|_| tag != MEMORY_TOTAL)
-        .unwrap_or(tag);
-    let is_throttle = tag.starts_with("nvidia_throttle_") || tag.ends_with("_violation");
+    if tag.contains("_throttle_") || tag.ends_with("_violation") {
+        return Some((CauseKind::Throttle, Sign::Peak));
+    }
+    if tag.ends_with("_sm_clock") {
+        return Some((CauseKind::Throttle, Sign::Fall));
+    }
+    if let Some(vendor) = tag.strip_suffix("_memory_used") {
+        let total = format!("{vendor}_memory_total");
+        let is_its = |other: &&Track| other.source == track.source && other.tag == total;
+        let total = all.iter().find(is_its)?.series.values.last()?;
+        return Some((CauseKind::Memory, Sign::Reaches(FULL_SHARE * total)));
+    }
     match tag {
-        _ if is_throttle => Some((CauseKind::Throttle, Sign::Peak)),
-        SM_CLOCK => Some((CauseKind::Throttle, Sign::Fall)),
-        MEMORY_USED => {
-            let is_its =
-                |other: &&Track| (&other.source, &*other.tag) == (&track.source, MEMORY_TOTAL);
-            let total = all.iter().find(is_its)?.series.values.last()?;
-            Some((CauseKind::Memory, Sign::Reaches(FULL_SHARE * total)))
+        _ if is_kv_use(tag) => {
+            let whole = if track.unit == "%" { 100.0 } else { 1.0 };
+            Some((CauseKind::Memory, Sign::Reaches(FULL_SHARE * whole)))
         }
-        _ if KV_USES.contains(&tag) => {
-            let all_of_it = if track.unit == "%" { 100.0 } else { 1.0 };
-            Some((CauseKind::Memory, Sign::Reaches(FULL_SHARE * all_of_it)))
-        }
-        _ if PUT_OFF.contains(&tag) => Some((CauseKind::Memory, Sign::Peak)),
-        _ if QUEUES.contains(&tag) => Some((CauseKind::Queue, Sign::Peak)),
+        _ if PUT_OFF.contains(&bare(tag)) => Some((CauseKind::Memory, Sign::Peak)),
+        _ if is_queue(tag) => Some((CauseKind::Queue, Sign::Peak)),
         _ => None,
     }
 }

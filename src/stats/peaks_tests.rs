@@ -133,7 +133,7 @@ fn what_was_unusual_at_the_time_of_the_peak_is_its_cause() {
         ),
         (
             CauseKind::Queue,
-            "sglang:num_queue_reqs",
+            "sglang:num_queue_reqs{engine=\"0\"}",
             bump(2.0, 9.0),
             Gauge,
         ),
@@ -141,12 +141,12 @@ fn what_was_unusual_at_the_time_of_the_peak_is_its_cause() {
         let found = causes(&[track("a", tag, form, &values)]);
         assert_eq!(found, [(kind, tag.to_string())], "{tag}");
     }
-    let used = track("gpu_1", MEMORY_USED, Gauge, &bump(70.0, 100.0));
-    let total = track("gpu_1", MEMORY_TOTAL, Gauge, &bump(80.0, 80.0));
+    let used = track("gpu_1", "nvidia_memory_used", Gauge, &bump(70.0, 100.0));
+    let total = track("gpu_1", "nvidia_memory_total", Gauge, &bump(80.0, 80.0));
     assert!(causes(std::slice::from_ref(&used)).is_empty());
     assert_eq!(
         causes(&[used, total]),
-        [(CauseKind::Memory, MEMORY_USED.into())]
+        [(CauseKind::Memory, "nvidia_memory_used".into())]
     );
 }
 

@@ -149,7 +149,7 @@ fn slices_have_a_limit_and_say_so() {
     let sliced = totals(Some(0), 1, &records).sliced;
     assert_eq!(sliced.slices.len(), 2);
     assert!(
-        sliced.notes[0].contains("1000 slices at the most"),
+        sliced.notes[0].contains("3600 slices at the most"),
         "{:?}",
         sliced.notes
     );
