@@ -55,12 +55,11 @@ pub(super) fn write_files(run: &Run<'_>, result: &RunResult, text: &str) -> Vec<
         ),
     ];
     let slices = (!summary.slices.is_empty()).then(|| {
-        let json = report::timeslices::json(summary, run.config, run.info);
         [
             (
                 "profile_export_aiperf_timeslices.json",
                 "_timeslices.json",
-                report::json::bytes(&json),
+                report::timeslices::json(summary, run.config, run.info),
             ),
             (
                 "profile_export_aiperf_timeslices.csv",

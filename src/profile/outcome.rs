@@ -234,15 +234,7 @@ pub fn sum_up(run: &Run<'_>, measured: Measured) -> RunResult {
     (client.verdict, client.reasons) = verdict::judge(run.config, &client, scale(run, &totals));
     client.headroom = headroom(run.config, &client, &totals.metrics, run.program);
     let histograms = exports::interval_log(&totals);
-    let extras = ClientExtras {
-        metrics: totals.client,
-        steady: totals.steady.map(|steady| {
-            let wall = |at| run.info.anchor.wall(at);
-            (wall(steady.start), wall(steady.end), steady)
-        }),
-        attainment: totals.attainment,
-        good_token_throughput: totals.good_token_throughput,
-    };
+    let extras = extras(run, &mut totals);
     let figures = Figures::of(&[totals.metrics.as_slice(), &extras.metrics].concat());
     client.assertions = asserts::judge(run.config, &figures);
     let summary = Summary {
@@ -266,6 +258,19 @@ pub fn sum_up(run: &Run<'_>, measured: Measured) -> RunResult {
         cut_short,
         ended_early,
         files: Some(files),
+    }
+}
+
+/// What AIPerf lacks.
+fn extras(run: &Run<'_>, totals: &mut Totals) -> ClientExtras {
+    ClientExtras {
+        metrics: std::mem::take(&mut totals.client),
+        steady: totals.steady.map(|steady| {
+            let wall = |at| run.info.anchor.wall(at);
+            (wall(steady.start), wall(steady.end), steady)
+        }),
+        attainment: std::mem::take(&mut totals.attainment),
+        good_token_throughput: totals.good_token_throughput,
     }
 }
 

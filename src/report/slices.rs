@@ -2,7 +2,7 @@
 
 use super::console::indented;
 use super::text::{fixed, grouped, stat};
-use crate::base::one_line;
+use crate::base::{Ns, one_line};
 use crate::stats::peaks::{Cause, Flag, is_kv_use, is_queue};
 use crate::stats::slices::{Level, Reading, Slice};
 use std::fmt::Write;
@@ -19,7 +19,7 @@ pub(super) fn section(slices: &[Slice], width: usize) -> String {
         return String::new();
     };
     let shown = shown(slices);
-    let latency = match slices.iter().any(|slice| is_streamed(slice)) {
+    let latency = match slices.iter().any(is_streamed) {
         true => ("time_to_first_token", "TTFT"),
         false => ("request_latency", "latency"),
     };
@@ -88,8 +88,10 @@ impl Column {
     }
 }
 
+/// A cell of the slice with this number, absent where nobody tells.
 type Cell<'a> = Box<dyn Fn(usize, &Slice) -> Option<String> + 'a>;
 
+/// The columns that somebody tells and that fit.
 fn columns(
     slices: &[Slice],
     shown: &[usize],
@@ -97,70 +99,81 @@ fn columns(
     width: usize,
 ) -> Vec<Column> {
     let start = slices[0].from;
-    let since = move |at: crate::base::Ns| short(at.saturating_since(start).as_secs());
-    let figure = |slice: &Slice, tag: &str, key: &str| stat(slice.metric(tag)?, key);
+    let since = move |at: Ns| short(at.saturating_since(start).as_secs());
+    let span = move |slice: &Slice| format!("{}-{}", since(slice.from), since(slice.to));
     let latency = |key: &'static str| -> Cell<'_> {
-        Box::new(move |_, slice| figure(slice, tag, key).map(grouped))
+        Box::new(move |_, slice| stat(slice.metric(tag)?, key).map(grouped))
     };
-    let requests = move |_: usize, slice: &Slice| {
-        figure(slice, "completed_request_count", "avg").map(|count| format!("{count:.0}"))
-    };
-    let tokens = |_: usize, slice: &Slice| slice.per_s(slice.inside.output_tokens).map(grouped);
-    let span =
-        move |_: usize, slice: &Slice| Some(format!("{}-{}", since(slice.from), since(slice.to)));
-    let power =
-        |_: usize, slice: &Slice| sum(&slice.gpus, |tag| tag.ends_with("_power_usage")).map(fixed);
-    let kv = |_: usize, slice: &Slice| {
-        let percent = |(mean, unit): (f64, &str)| if unit == "%" { mean } else { 100.0 * mean };
-        let most = gauges(&slice.servers, is_kv_use)
-            .map(percent)
-            .reduce(f64::max);
-        most.map(|percent| format!("{percent:.0}"))
-    };
-    let queued = |_: usize, slice: &Slice| sum(&slice.servers, is_queue).map(fixed);
-    let all: [(&'static str, String, Cell<'_>); 10] = [
+    let (p50, p99) = (format!("{head} p50"), format!("{head} p99"));
+    let plain =
+        |cell: fn(&Slice) -> Option<String>| -> Cell<'_> { Box::new(move |_, slice| cell(slice)) };
+    let all: [(&'static str, &str, Cell<'_>); 10] = [
+        ("slice", "slice", Box::new(|at, _| Some(at.to_string()))),
         (
-            "slice",
-            "slice".into(),
-            Box::new(|at, _| Some(at.to_string())),
+            "s",
+            "from-to s",
+            Box::new(move |_, slice| Some(span(slice))),
         ),
-        ("s", "from-to s".into(), Box::new(span)),
-        ("requests", "requests".into(), Box::new(requests)),
-        ("p50", format!("{head} p50"), latency("p50")),
-        ("p99", format!("{head} p99"), latency("p99")),
-        ("tokens", "tokens/s".into(), Box::new(tokens)),
+        ("requests", "requests", plain(requests)),
+        ("p50", &p50, latency("p50")),
+        ("p99", &p99, latency("p99")),
+        ("tokens", "tokens/s", plain(tokens)),
         (
             "in flight",
-            "in flight".into(),
-            Box::new(|_, slice| slice.in_flight().map(fixed)),
+            "in flight",
+            plain(|slice| slice.in_flight().map(fixed)),
         ),
-        ("W", "power W".into(), Box::new(power)),
-        ("KV %", "KV %".into(), Box::new(kv)),
-        ("queued", "queued".into(), Box::new(queued)),
+        ("W", "power W", plain(power)),
+        ("KV %", "KV %", plain(kv_use)),
+        ("queued", "queued", plain(queued)),
     ];
     let mut columns: Vec<Column> = Vec::new();
     for (name, head, cell) in all {
         let found: Vec<_> = shown.iter().map(|&at| cell(at, &slices[at])).collect();
-        // What nobody tells has no column.
         if found.iter().any(Option::is_some) {
             let cells = found
                 .into_iter()
                 .map(|cell| cell.unwrap_or_else(|| "-".into()));
-            let cells = std::iter::once(head).chain(cells).collect();
+            let cells = std::iter::once(head.to_owned()).chain(cells).collect();
             columns.push(Column { name, cells });
         }
     }
-    let flags = shown
-        .iter()
-        .map(|&at| kinds(&slices[at]).chars().count())
-        .max();
+    let flags = shown.iter().map(|&at| kinds(&slices[at]).chars().count());
+    let flags = flags.max().unwrap_or(0);
     for dropped in DROPPED_FIRST {
         let total: usize = columns.iter().map(|column| column.width() + 2).sum();
-        if total + 2 + flags.unwrap_or(0) > width {
+        if total + 2 + flags > width {
             columns.retain(|column| column.name != dropped);
         }
     }
     columns
+}
+
+fn requests(slice: &Slice) -> Option<String> {
+    let count = stat(slice.metric("completed_request_count")?, "avg")?;
+    Some(format!("{count:.0}"))
+}
+
+fn tokens(slice: &Slice) -> Option<String> {
+    slice.per_s(slice.inside.output_tokens).map(grouped)
+}
+
+/// Of all GPUs.
+fn power(slice: &Slice) -> Option<String> {
+    sum(&slice.gpus, |tag| tag.ends_with("_power_usage")).map(fixed)
+}
+
+/// Of the fullest server.
+fn kv_use(slice: &Slice) -> Option<String> {
+    let percent = |(mean, unit): (f64, &str)| if unit == "%" { mean } else { 100.0 * mean };
+    let shares = gauges(&slice.servers, is_kv_use).map(percent);
+    let most = shares.reduce(f64::max)?;
+    Some(format!("{most:.0}"))
+}
+
+/// In all servers.
+fn queued(slice: &Slice) -> Option<String> {
+    sum(&slice.servers, is_queue).map(fixed)
 }
 
 /// Means of the gauges with such a tag, and their units.
@@ -259,7 +272,6 @@ fn peak(at: usize, flag: &Flag, latency: &str) -> String {
 mod tests {
     use super::super::fixture;
     use super::*;
-    use crate::base::Ns;
     use crate::stats::peaks::CauseKind;
     use crate::stats::summary::{Figure, MetricResult};
 

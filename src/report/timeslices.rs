@@ -11,22 +11,34 @@ use crate::stats::peaks::{Cause, Flag};
 use crate::stats::slices::{Level, Reading, Slice};
 use crate::stats::summary::MetricResult;
 use serde_json::{Map, Value, json};
+use std::fmt::Write;
 
 /// Version of what is ours in the JSON file.
 pub const SCHEMA_VERSION: &str = "1.0";
 
-/// The whole document: the slices, the configuration, then what AIPerf's file lacks.
-pub fn json(summary: &Summary, config: &Config, run: &RunInfo) -> Value {
-    let slices: Vec<Value> = summary.slices.iter().map(|s| slice(s, run)).collect();
-    let mut value = json!({
-        "timeslices": slices,
+/// The whole document: the slices, the configuration, then what AIPerf's file lacks. Written slice
+/// by slice: as one value thousands of them would take ten times the room.
+pub fn json(summary: &Summary, config: &Config, run: &RunInfo) -> Vec<u8> {
+    let mut out = String::from("{\n  \"timeslices\": [");
+    for (index, slice) in summary.slices.iter().enumerate() {
+        let mut value = self::slice(slice, run);
+        run.secrets.mask_value(&mut value);
+        let text = format!("{value:#}").replace('\n', "\n    ");
+        let comma = if index > 0 { "," } else { "" };
+        // Writing to a String does not fail.
+        let _ = write!(out, "{comma}\n    {text}");
+    }
+    let mut rest = json!({
         "input_config": input_config::aiperf(summary, config, run),
         "schema_version": SCHEMA_VERSION,
         "tokenring_version": run.version,
         "benchmark_id": run.benchmark_id,
     });
-    run.secrets.mask_value(&mut value);
-    value
+    run.secrets.mask_value(&mut rest);
+    // What follows the brace that opens it.
+    let rest = format!("{rest:#}\n");
+    let _ = write!(out, "\n  ],{}", rest.strip_prefix('{').unwrap_or(&rest));
+    out.into_bytes()
 }
 
 fn slice(slice: &Slice, run: &RunInfo) -> Value {
@@ -202,6 +214,14 @@ mod tests {
         }
     }
 
+    fn json(summary: &Summary) -> Value {
+        let bytes = super::json(summary, &fixture::config(), &fixture::run());
+        let value: Value = serde_json::from_slice(&bytes).unwrap();
+        // As every other file is written.
+        assert_eq!(crate::report::json::bytes(&value), bytes);
+        value
+    }
+
     /// Two slices with all that there may be.
     fn full() -> Summary {
         let mut summary = fixture::summary();
@@ -265,7 +285,7 @@ mod tests {
 
     #[test]
     fn the_files_are_as_committed() {
-        let document = json(&full(), &fixture::config(), &fixture::run());
+        let document = json(&full());
         insta::assert_snapshot!("json", format!("{:#}", document["timeslices"]));
         let text = String::from_utf8(csv(&full(), &fixture::run())).unwrap();
         insta::assert_snapshot!("csv", text.replace("\r\n", "\n"));
@@ -283,7 +303,7 @@ mod tests {
     #[test]
     fn the_slices_of_aiperf_make_its_json_and_ours_comes_after() {
         let golden_json: Value = serde_json::from_str(GOLDEN_JSON).unwrap();
-        let ours = json(&golden(), &fixture::config(), &fixture::run());
+        let ours = json(&golden());
         let keys =
             |value: &Value| -> Vec<String> { value.as_object().unwrap().keys().cloned().collect() };
         let (ours_top, top) = (keys(&ours), keys(&golden_json));
@@ -311,9 +331,8 @@ mod tests {
         let schema = include_str!("../../schema/profile_export_aiperf_timeslices.schema.json");
         let schema: Value = serde_json::from_str(schema).unwrap();
         let validator = jsonschema::validator_for(&schema).unwrap();
-        let run = fixture::run();
         for summary in [full(), golden()] {
-            let document = json(&summary, &fixture::config(), &run);
+            let document = json(&summary);
             let faults: Vec<String> = validator
                 .iter_errors(&document)
                 .map(|fault| format!("{}: {fault}", fault.instance_path()))
@@ -321,7 +340,7 @@ mod tests {
             assert_eq!(faults, Vec::<String>::new());
         }
         assert!(validator.is_valid(&serde_json::from_str(GOLDEN_JSON).unwrap()));
-        let mut broken = json(&full(), &fixture::config(), &run);
+        let mut broken = json(&full());
         broken["timeslices"][0]["flags"][0]["causes"][0]["kind"] = "weather".into();
         assert!(!validator.is_valid(&broken));
     }

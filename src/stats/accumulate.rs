@@ -143,7 +143,13 @@ impl Part {
         *self.errors.entry(key).or_default() += 1;
     }
 
-    pub(super) fn push(&mut self, record: &Record, options: &AccumulateOptions) {
+    /// Adds a request with its values in the order of [`METRICS`].
+    pub(super) fn push(
+        &mut self,
+        record: &Record,
+        values: &[Option<f64>],
+        options: &AccumulateOptions,
+    ) {
         self.any_start = Some(self.any_start.map_or(record.start, |t| t.min(record.start)));
         self.last_done = self.last_done.max(record.done);
         if self.held.len() < EXACT_REQUESTS_MAX && !self.is_slice {
@@ -162,10 +168,8 @@ impl Part {
                 .map_or(record.start, |t| t.min(record.start)),
         );
         self.last_content = self.last_content.max(record.last_content);
-        for (metric, column) in METRICS.iter().zip(&mut self.columns) {
-            if let Some(value) = metric.value(record).filter(|_| options.has(metric)) {
-                column.push(value);
-            }
+        for (column, value) in self.columns.iter_mut().zip(values) {
+            value.iter().for_each(|value| column.push(*value));
         }
         if options.streaming && record.streamed {
             for pair in record.buffers.content_times.windows(2) {
@@ -243,8 +247,8 @@ impl Part {
         whole.value(tag, |tag| self.sum(tag))
     }
 
-    /// The step functions over time. Beyond the exact limit they would be of a part of the run only:
-    /// absent then.
+    /// The step functions over time. Beyond the exact limit they would be of a part of the run
+    /// only: absent then.
     fn curves(&self) -> Option<Curves> {
         let is_whole = self.spans.len() as u64 == self.valid;
         is_whole.then(|| Curves::of(&self.spans))
@@ -399,6 +403,8 @@ pub struct Accumulator {
     phases: Vec<Part>,
     course: course::Gather,
     slices: Option<Slices>,
+    /// Of the request at hand.
+    values: Vec<Option<f64>>,
 }
 
 impl Accumulator {
@@ -412,6 +418,7 @@ impl Accumulator {
             profiling: Part::new(limits),
             course: course::Gather::default(),
             slices: None,
+            values: Vec::new(),
         }
     }
 
@@ -429,16 +436,22 @@ impl Accumulator {
 
     /// Adds a finished request whose `tokens` are set.
     pub fn push(&mut self, record: &Record) {
+        let (options, values) = (&self.options, &mut self.values);
+        values.clear();
+        if record.is_valid() {
+            let value = |metric: &Metric| metric.value(record).filter(|_| options.has(metric));
+            values.extend(METRICS.iter().map(value));
+        }
         if let Some(phase) = self.phases.get_mut(usize::from(record.part)) {
-            phase.push(record, &self.options);
+            phase.push(record, values, options);
         }
         match record.phase {
-            Phase::Warmup => self.warmup.push(record, &self.options),
+            Phase::Warmup => self.warmup.push(record, values, options),
             Phase::Profiling => {
-                self.profiling.push(record, &self.options);
+                self.profiling.push(record, values, options);
                 self.course.push(record);
                 if let Some(slices) = &mut self.slices {
-                    slices.push(record, &self.options);
+                    slices.push(record, values, options);
                 }
             }
         }

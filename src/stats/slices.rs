@@ -212,7 +212,13 @@ impl Slices {
         self.buckets.get_mut(index)
     }
 
-    pub(super) fn push(&mut self, record: &Record, options: &AccumulateOptions) {
+    /// Adds a request with its values in the order of the metrics.
+    pub(super) fn push(
+        &mut self,
+        record: &Record,
+        values: &[Option<f64>],
+        options: &AccumulateOptions,
+    ) {
         self.begin(record.start);
         let end = record.end().filter(|_| record.is_valid());
         let end = end.unwrap_or(record.done).max(record.start);
@@ -220,7 +226,7 @@ impl Slices {
         if self.kept < EXACT_REQUESTS_MAX {
             if let Some(bucket) = self.bucket(record.start) {
                 let part = bucket.part.get_or_insert_with(|| Part::of_slice(options));
-                part.push(record, options);
+                part.push(record, values, options);
                 self.kept += 1;
             }
         } else {
@@ -230,7 +236,7 @@ impl Slices {
         self.note_inside(record, end);
     }
 
-    /// What came at a moment. On an edge it ended the slice before: the last end is in the last one.
+    /// What came at a moment. On an edge it ended the slice before: the last is in the last one.
     fn inside(&mut self, at: Ns) -> Option<&mut Inside> {
         let before = Ns(at.0.saturating_sub(1));
         self.bucket(before).map(|bucket| &mut bucket.inside)

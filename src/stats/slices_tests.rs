@@ -199,7 +199,10 @@ fn telemetry_stands_beside_the_requests_of_its_time() {
 proptest! {
     #[test]
     fn slices_add_up_to_the_run(
-        requests in prop::collection::vec((0..5_000u64, 1..2_000u64, 1..2_000u64, any::<bool>()), 1..40),
+        requests in prop::collection::vec(
+            (0..5_000u64, 1..2_000u64, 1..2_000u64, any::<bool>()),
+            1..40,
+        ),
         length in 100..3_000u64,
     ) {
         let records: Vec<Record> = requests
@@ -229,4 +232,33 @@ proptest! {
             prop_assert!(pair[0].is_complete && pair[0].to == pair[1].from);
         }
     }
+}
+
+#[test]
+fn beyond_what_is_kept_slices_have_their_time_and_no_figures_of_some_requests_only() {
+    let mut slices = Slices::new(Ns::from_ms(1_000));
+    slices.kept = EXACT_REQUESTS_MAX - 2;
+    // The third to end began in the second slice.
+    for record in [
+        request(0, &[500, 900]),
+        request(1_100, &[1_200, 1_300]),
+        request(1_050, &[1_400, 1_500]),
+        request(2_000, &[2_100, 2_500]),
+    ] {
+        slices.push(&record, &[], &options());
+    }
+    let sliced = slices.finish(&options(), None);
+    let counts: Vec<_> = sliced
+        .slices
+        .iter()
+        .map(|s| number(s, "request_count"))
+        .collect();
+    assert_eq!(counts, [Some(1.0), None, None]);
+    let ended: Vec<u64> = sliced.slices.iter().map(|s| s.inside.ended).collect();
+    assert_eq!(ended, [1, 2, 1]);
+    assert!(
+        sliced.notes[0].contains("beyond 1.1 s"),
+        "{:?}",
+        sliced.notes
+    );
 }
