@@ -16,6 +16,10 @@ pub const BODY_BYTES_MAX: usize = 256 * 1024 * 1024;
 pub const ERROR_BODY_BYTES_MAX: usize = 4 * 1024;
 /// Requests whose values are kept exactly; beyond, histograms with 3 digits.
 pub const EXACT_REQUESTS_MAX: usize = 1 << 20;
+/// Slices of `--slice-duration`, an hour of seconds: each is some 25 kB of the JSON file.
+pub const SLICES_MAX: usize = 3_600;
+/// Gaps between events that a slice keeps exactly: a histogram of more takes less room.
+pub const SLICE_GAPS_MAX: usize = 1 << 15;
 /// Streams for which one more core is worth its wake-ups.
 pub const STREAMS_PER_CORE: usize = 256;
 /// Runs of one sweep: GenAI-Perf's longest has 901; each is some 20 kB of the checkpoint, which is

@@ -54,12 +54,27 @@ pub(super) fn write_files(run: &Run<'_>, result: &RunResult, text: &str) -> Vec<
             report::genai_perf::csv(summary),
         ),
     ];
+    let slices = (!summary.slices.is_empty()).then(|| {
+        [
+            (
+                "profile_export_aiperf_timeslices.json",
+                "_timeslices.json",
+                report::timeslices::json(summary, run.config, run.info),
+            ),
+            (
+                "profile_export_aiperf_timeslices.csv",
+                "_timeslices.csv",
+                report::timeslices::csv(summary, run.info),
+            ),
+        ]
+    });
     let write = |(standard, ending, bytes): (&str, &str, Vec<u8>)| {
         let name = file_name(run.config, standard, ending);
         let written = run.dir?.write(&name, &bytes);
         written.err().map(|error| error.to_string())
     };
-    files.into_iter().filter_map(write).collect()
+    let files = files.into_iter().chain(slices.into_iter().flatten());
+    files.filter_map(write).collect()
 }
 
 /// The GPUs' samples, a line each; no file without one.

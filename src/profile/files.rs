@@ -29,13 +29,15 @@ struct Shard {
 }
 
 /// Files of a run: AIPerf's names, and their endings after a prefix.
-const NAMES: [(&str, &str); 10] = [
+const NAMES: [(&str, &str); 12] = [
     ("profile_export_aiperf.json", ".json"),
     ("profile_export_aiperf.csv", ".csv"),
     ("profile_export_console.txt", "_console.txt"),
     ("profile_export.hlog", ".hlog"),
     ("profile_export_genai_perf.json", "_genai_perf.json"),
     ("profile_export_genai_perf.csv", "_genai_perf.csv"),
+    ("profile_export_aiperf_timeslices.json", "_timeslices.json"),
+    ("profile_export_aiperf_timeslices.csv", "_timeslices.csv"),
     ("profile_export.jsonl", ".jsonl"),
     ("profile_export_raw.jsonl", "_raw.jsonl"),
     (SHARD, SHARD_ENDING),

@@ -10,7 +10,7 @@ use super::records::{RecordOutcome, uncounted_note};
 use super::signals::Signals;
 use super::stops::{self, Backlog};
 use super::store::Payloads;
-use super::telemetry::Watch;
+use super::telemetry::{Watch, Watched};
 use super::verdict::{self, Scale};
 use crate::archive::{self, RunDir};
 use crate::base::{Anchor, Exit, Ns};
@@ -20,6 +20,8 @@ use crate::gpu;
 use crate::report::json::ClientExtras;
 use crate::report::{self, RunInfo, Secrets};
 use crate::stats::energy::{energy, settle};
+use crate::stats::peaks;
+use crate::stats::slices::{Slice, Sliced};
 use crate::stats::stability::Stability;
 use crate::stats::summary::{
     ClientReport, ErrorGroup, Figure, GpuSummary, OpenLoop, StampSpreads, TelemetrySources, Verdict,
@@ -147,6 +149,8 @@ pub fn record(run: &Run<'_>, measured: Measured) -> Recorded {
     let exit = exit(run, &result);
     let lost = write(run, &mut result);
     let exit = tell_faults(run, exit, lost, None);
+    // In their files; many runs are held at a time.
+    result.summary.slices.clear();
     Recorded {
         figures: result.figures,
         summary: result.summary,
@@ -226,19 +230,12 @@ pub fn sum_up(run: &Run<'_>, measured: Measured) -> RunResult {
     client.notes.extend(method);
     client.notes.extend(cut_short.clone());
     let watched = watch.finish(totals.window);
+    let slices = slices(std::mem::take(&mut totals.sliced), &watched, &mut client);
     let (gpus, telemetry) = gpus(&watched.gpus, &mut totals, &mut client);
     (client.verdict, client.reasons) = verdict::judge(run.config, &client, scale(run, &totals));
     client.headroom = headroom(run.config, &client, &totals.metrics, run.program);
     let histograms = exports::interval_log(&totals);
-    let extras = ClientExtras {
-        metrics: totals.client,
-        steady: totals.steady.map(|steady| {
-            let wall = |at| run.info.anchor.wall(at);
-            (wall(steady.start), wall(steady.end), steady)
-        }),
-        attainment: totals.attainment,
-        good_token_throughput: totals.good_token_throughput,
-    };
+    let extras = extras(run, &mut totals);
     let figures = Figures::of(&[totals.metrics.as_slice(), &extras.metrics].concat());
     client.assertions = asserts::judge(run.config, &figures);
     let summary = Summary {
@@ -252,6 +249,7 @@ pub fn sum_up(run: &Run<'_>, measured: Measured) -> RunResult {
         client,
         gpus,
         telemetry,
+        slices,
     };
     RunResult {
         summary,
@@ -263,6 +261,31 @@ pub fn sum_up(run: &Run<'_>, measured: Measured) -> RunResult {
         ended_early,
         files: Some(files),
     }
+}
+
+/// What AIPerf lacks.
+fn extras(run: &Run<'_>, totals: &mut Totals) -> ClientExtras {
+    ClientExtras {
+        metrics: std::mem::take(&mut totals.client),
+        steady: totals.steady.map(|steady| {
+            let wall = |at| run.info.anchor.wall(at);
+            (wall(steady.start), wall(steady.end), steady)
+        }),
+        attainment: std::mem::take(&mut totals.attainment),
+        good_token_throughput: totals.good_token_throughput,
+    }
+}
+
+/// The slices with what was watched in them, and their peaks; notes go to the method block.
+fn slices(mut sliced: Sliced, watched: &Watched, client: &mut ClientReport) -> Vec<Slice> {
+    client.notes.append(&mut sliced.notes);
+    let gpus = watched.gpus.tracks.concat();
+    sliced.add_telemetry(&gpus, &watched.tracks);
+    peaks::flag(
+        &mut sliced.slices,
+        &[gpus.as_slice(), &watched.tracks].concat(),
+    );
+    sliced.slices
 }
 
 /// Writes the files; gives what could not be written.

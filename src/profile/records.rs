@@ -5,7 +5,7 @@ use super::stops::Windows;
 use crate::base::{Ns, now};
 use crate::config::TokenCount;
 use crate::endpoint;
-use crate::engine::emptied;
+use crate::engine::{Pace, emptied};
 use crate::runtime::thread_cpu;
 use crate::stats::stability::Stability;
 use crate::stats::{Accumulator, Buffers, Phase, Record, TokenCounts, TokenSource, Totals, Usage};
@@ -32,6 +32,8 @@ pub struct RecordPlan {
     pub turns: bool,
     /// Whose counts to use.
     pub token_count: TokenCount,
+    /// Says when the measurement began.
+    pub pace: Arc<Pace>,
     /// Metrics.
     pub accumulator: Accumulator,
     /// Files, when asked for.
@@ -69,6 +71,9 @@ pub fn work(mut plan: RecordPlan) -> RecordOutcome {
             Err(RecvTimeoutError::Disconnected) => break,
         };
         let busy = plan.records.len() > BACKLOG_MAX;
+        if let Some(from) = plan.pace.measured_from() {
+            plan.accumulator.begin(from);
+        }
         for mut record in batch {
             let tokens = counter.count(&record, &plan, busy);
             record.tokens = tokens;

@@ -206,7 +206,9 @@ impl Bench {
             tokenizer: prepared.tokenizer.clone(),
             turns: config.session.is_some(),
             token_count: config.token_count,
-            accumulator: Accumulator::new(accumulate_options(config, info.anchor)),
+            pace: pace.clone(),
+            accumulator: Accumulator::new(accumulate_options(config, info.anchor))
+                .sliced(slice_length(config)),
             files,
             windows: Windows::new(config, pace),
         };
@@ -339,6 +341,12 @@ fn request_limits(config: &Config) -> RequestLimits {
         idle: config.idle_timeout,
         cancellation: config.cancellation,
     }
+}
+
+/// Length of the time slices, where somebody reads them.
+fn slice_length(config: &Config) -> Option<Ns> {
+    let is_read = config.export_level > ExportLevel::Nothing;
+    config.slice_duration.filter(|_| is_read)
 }
 
 fn accumulate_options(config: &Config, anchor: Anchor) -> AccumulateOptions {

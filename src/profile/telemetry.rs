@@ -8,6 +8,7 @@ use crate::base::{Ns, now};
 use crate::config::Config;
 use crate::engine::Pace;
 use crate::gpu::{self, Sampler};
+use crate::stats::Track;
 use crate::stats::energy::idle_power;
 use std::sync::{Arc, OnceLock};
 use std::thread;
@@ -29,6 +30,8 @@ pub struct Watch {
 pub struct Watched {
     /// GPUs.
     pub gpus: gpu::Telemetry,
+    /// What the servers said of themselves over time.
+    pub tracks: Vec<Track>,
 }
 
 impl Watch {
@@ -91,6 +94,9 @@ impl Watch {
         for (gpu, tracks) in gpus.gpus.iter_mut().zip(&gpus.tracks) {
             gpu.idle_power_w = idle_power(tracks, began);
         }
-        Watched { gpus }
+        Watched {
+            gpus,
+            tracks: Vec::new(),
+        }
     }
 }

@@ -3,6 +3,7 @@
 use super::course;
 use super::gpus;
 use super::phases;
+use super::slices;
 use super::support;
 use super::text::{grouped, span, stat, wall};
 use crate::base::one_line;
@@ -47,6 +48,7 @@ pub fn report(summary: &Summary, ours: &[MetricResult], width: usize) -> String 
         let _ = write!(out, "\n{shared}");
     }
     out.push_str(&phases::table(&summary.client.phases));
+    out.push_str(&slices::section(&summary.slices, width));
     errors(summary, width, &mut out);
     method(summary, &rows, width, &mut out);
     let _ = write!(out, "\n{}\n", verdict_line(summary));
@@ -326,7 +328,7 @@ fn method(summary: &Summary, rows: &[&MetricResult], width: usize, out: &mut Str
     indented(lines, width, out);
 }
 
-fn indented(lines: Vec<String>, width: usize, out: &mut String) {
+pub(super) fn indented(lines: Vec<String>, width: usize, out: &mut String) {
     for line in lines {
         for part in wrap(&line, width.saturating_sub(4)) {
             let _ = writeln!(out, "  {part}");

@@ -6,7 +6,7 @@ use crate::stats::Summary;
 use crate::stats::summary::{Figure, MetricResult};
 
 /// AIPerf's columns, then ours.
-const COLUMNS: [&str; 16] = [
+pub(super) const COLUMNS: [&str; 16] = [
     "avg", "min", "max", "sum", "p1", "p5", "p10", "p25", "p50", "p75", "p90", "p95", "p99", "std",
     "p99_9", "p99_99",
 ];

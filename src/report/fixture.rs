@@ -5,6 +5,7 @@ use crate::base::{Anchor, Ns};
 use crate::config::{Config, Draft};
 use crate::stats::Summary;
 use crate::stats::metric::METRICS;
+use crate::stats::slices::Slice;
 use crate::stats::summary::{
     Adjusted, Distribution, ErrorGroup, Figure, GpuSummary, MetricResult, TelemetrySources,
     Weighted,
@@ -105,17 +106,37 @@ pub(super) fn golden_with_errors() -> Summary {
     ))
 }
 
-fn from_aiperf(text: &str) -> Summary {
-    let golden: Value = serde_json::from_str(text).unwrap();
+/// The slices of AIPerf's own run.
+pub(super) fn golden_slices() -> Vec<Slice> {
+    let golden: Value = serde_json::from_str(include_str!(
+        "../../tests/data/golden/aiperf/profile_export_aiperf_timeslices.json"
+    ))
+    .unwrap();
+    let at = |value: &Value| run().anchor.mono(value.as_u64().unwrap());
+    let slice = |slice: &Value| Slice {
+        from: at(&slice["start_ns"]),
+        to: at(&slice["end_ns"]),
+        is_complete: slice["is_complete"].as_bool().unwrap(),
+        metrics: metrics(slice),
+        ..Slice::default()
+    };
+    let slices = golden["timeslices"].as_array().unwrap();
+    slices.iter().map(slice).collect()
+}
+
+fn metrics(values: &Value) -> Vec<MetricResult> {
     let plain = METRICS.iter().map(|m| (m.tag, m.header, m.unit));
     let adjusted = METRICS
         .iter()
         .filter_map(|m| m.adjusted.map(|(tag, header)| (tag, header, m.unit)));
-    let metrics = |values: &Value| -> Vec<MetricResult> {
-        let all = plain.clone().chain(adjusted.clone());
-        all.filter_map(|(tag, header, unit)| exported(&values[tag], tag, header, unit))
-            .collect()
-    };
+    plain
+        .chain(adjusted)
+        .filter_map(|(tag, header, unit)| exported(&values[tag], tag, header, unit))
+        .collect()
+}
+
+fn from_aiperf(text: &str) -> Summary {
+    let golden: Value = serde_json::from_str(text).unwrap();
     let error = |group: &Value| ErrorGroup {
         code: 500,
         name: group["error_details"]["type"].as_str().unwrap().into(),

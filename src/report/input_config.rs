@@ -216,6 +216,9 @@ fn artifacts(config: &Config, run: &RunInfo) -> Value {
         out["records"] = json!(["jsonl"]);
         out["raw"] = true.into();
     }
+    if let Some(length) = config.slice_duration {
+        out["slice_duration"] = length.as_secs().into();
+    }
     out["auto_plot"] = false.into();
     out["plot_required"] = false.into();
     out

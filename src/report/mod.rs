@@ -23,10 +23,12 @@ mod many_tests;
 mod phases;
 pub mod search;
 pub mod self_bench;
+mod slices;
 mod split;
 mod support;
 pub mod sweep;
 mod text;
+pub mod timeslices;
 
 use crate::base::Anchor;
 pub use crate::base::Secrets;

@@ -6,11 +6,12 @@ use super::course;
 use super::distribution::{adjusted, float};
 use super::metric::{self, Kind, METRICS, Metric, Need};
 use super::record::{Phase, Record};
-use super::summary::{ErrorGroup, Figure, MetricResult, PhaseResult};
-use super::sweep::{Span, Steps, sweep};
+use super::slices::Slices;
+use super::summary::{ErrorGroup, Figure, MetricResult, PhaseResult, Weighted};
+use super::sweep::{Curves, Span, Steps};
 use super::totals::{Attainment, SteadyState, Totals};
 use super::whole::Whole;
-use crate::base::limits::EXACT_REQUESTS_MAX;
+use crate::base::limits::{EXACT_REQUESTS_MAX, SLICE_GAPS_MAX};
 use crate::base::{Anchor, Ns};
 use rustc_hash::FxHashMap;
 
@@ -57,9 +58,11 @@ pub enum Value {
     List(Vec<f64>),
 }
 
-/// One phase's columns.
+/// The columns of one phase, or of one slice.
 #[derive(Debug)]
-struct Part {
+pub(super) struct Part {
+    /// What needs times is the whole run's.
+    is_slice: bool,
     columns: Vec<Column>,
     gaps: Column,
     error_isl: Column,
@@ -85,8 +88,18 @@ struct Part {
 }
 
 impl Part {
+    /// An empty one of a slice: there may be many.
+    pub(super) fn of_slice(options: &AccumulateOptions) -> Part {
+        Part {
+            is_slice: true,
+            gaps: Column::exact_up_to(SLICE_GAPS_MAX),
+            ..Part::new(options.goodput.len())
+        }
+    }
+
     fn new(limits: usize) -> Part {
         Part {
+            is_slice: false,
             columns: METRICS.iter().map(|m| Column::new(m.is_signed)).collect(),
             gaps: Column::new(false),
             error_isl: Column::new(false),
@@ -130,14 +143,20 @@ impl Part {
         *self.errors.entry(key).or_default() += 1;
     }
 
-    fn push(&mut self, record: &Record, options: &AccumulateOptions) {
+    /// Adds a request with its values in the order of [`METRICS`].
+    pub(super) fn push(
+        &mut self,
+        record: &Record,
+        values: &[Option<f64>],
+        options: &AccumulateOptions,
+    ) {
         self.any_start = Some(self.any_start.map_or(record.start, |t| t.min(record.start)));
         self.last_done = self.last_done.max(record.done);
-        if self.held.len() < EXACT_REQUESTS_MAX {
+        if self.held.len() < EXACT_REQUESTS_MAX && !self.is_slice {
             let since = record.turn_since.unwrap_or(record.slot);
             self.held.push((since, record.done));
         }
-        if options.concurrency.is_none() {
+        if options.concurrency.is_none() && !self.is_slice {
             self.arrivals.push(record);
         }
         if !record.is_valid() {
@@ -149,10 +168,8 @@ impl Part {
                 .map_or(record.start, |t| t.min(record.start)),
         );
         self.last_content = self.last_content.max(record.last_content);
-        for (metric, column) in METRICS.iter().zip(&mut self.columns) {
-            if let Some(value) = metric.value(record).filter(|_| options.has(metric)) {
-                column.push(value);
-            }
+        for (column, value) in self.columns.iter_mut().zip(values) {
+            value.iter().for_each(|value| column.push(*value));
         }
         if options.streaming && record.streamed {
             for pair in record.buffers.content_times.windows(2) {
@@ -182,7 +199,7 @@ impl Part {
     fn keep_span(&mut self, record: &Record, options: &AccumulateOptions) {
         let Some(end) = record
             .last_content
-            .filter(|_| self.spans.len() < EXACT_REQUESTS_MAX)
+            .filter(|_| self.spans.len() < EXACT_REQUESTS_MAX && !self.is_slice)
         else {
             return;
         };
@@ -216,12 +233,13 @@ impl Part {
         (span > 0.0).then_some(span)
     }
 
-    /// The number of a metric of the whole run.
-    fn run_value(&mut self, tag: &str) -> Option<f64> {
+    /// The number of a metric of the whole run; rates are over `window_s`.
+    fn run_value(&mut self, tag: &str, window_s: Option<f64>) -> Option<f64> {
         let whole = Whole {
             valid: self.valid,
             failed: self.failed,
             duration_s: self.duration_s(),
+            window_s,
             good: self.good,
             mismatches: self.mismatches,
             discrepancies: self.discrepancies,
@@ -229,17 +247,32 @@ impl Part {
         whole.value(tag, |tag| self.sum(tag))
     }
 
-    fn figures(&mut self, options: &AccumulateOptions) -> Vec<MetricResult> {
+    /// The step functions over time. Beyond the exact limit they would be of a part of the run
+    /// only: absent then.
+    fn curves(&self) -> Option<Curves> {
+        let is_whole = self.spans.len() as u64 == self.valid;
+        is_whole.then(|| Curves::of(&self.spans))
+    }
+
+    fn figures(
+        &mut self,
+        options: &AccumulateOptions,
+        curves: Option<&Curves>,
+    ) -> Vec<MetricResult> {
         if self.valid + self.failed == 0 {
             return Vec::new();
         }
-        // Beyond the exact limit a sweep would see a part of the run only: absent then.
-        let is_whole = self.spans.len() as u64 == self.valid;
-        let swept = if is_whole {
-            sweep(&self.spans)
-        } else {
-            Vec::new()
-        };
+        let swept = curves.map(Curves::figures).unwrap_or_default();
+        self.figures_over(options, &swept, self.duration_s())
+    }
+
+    /// The figures with those over time as given, and rates over a window in seconds.
+    pub(super) fn figures_over(
+        &mut self,
+        options: &AccumulateOptions,
+        swept: &[(&'static str, Weighted)],
+        window_s: Option<f64>,
+    ) -> Vec<MetricResult> {
         let mut results = Vec::with_capacity(METRICS.len());
         for (index, metric) in METRICS.iter().enumerate() {
             let exists = match metric.need {
@@ -264,7 +297,7 @@ impl Part {
                 }
                 Kind::Run => match swept {
                     Some((_, figure)) => Some(Figure::Weighted(figure.clone())),
-                    None => self.run_value(metric.tag).map(Figure::Scalar),
+                    None => self.run_value(metric.tag, window_s).map(Figure::Scalar),
                 },
             };
             results.extend(figure.map(|f| result(metric.tag, metric.header, metric.unit, f)));
@@ -340,7 +373,7 @@ fn result(
 }
 
 /// Is the metric for `client`?
-fn is_ours(result: &MetricResult) -> bool {
+pub(super) fn is_ours(result: &MetricResult) -> bool {
     metric::find(result.tag).is_some_and(|metric| metric.group == metric::Group::Client)
 }
 
@@ -369,6 +402,9 @@ pub struct Accumulator {
     profiling: Part,
     phases: Vec<Part>,
     course: course::Gather,
+    slices: Option<Slices>,
+    /// Of the request at hand.
+    values: Vec<Option<f64>>,
 }
 
 impl Accumulator {
@@ -381,19 +417,42 @@ impl Accumulator {
             warmup: Part::new(limits),
             profiling: Part::new(limits),
             course: course::Gather::default(),
+            slices: None,
+            values: Vec::new(),
         }
+    }
+
+    /// Cuts the measurement into slices of this length.
+    pub fn sliced(self, length: Option<Ns>) -> Accumulator {
+        let slices = length.map(Slices::new);
+        Accumulator { slices, ..self }
+    }
+
+    /// Says when the first measured request was sent: there the slices begin, else at the start of
+    /// the first that is over.
+    pub fn begin(&mut self, at: Ns) {
+        self.slices.iter_mut().for_each(|slices| slices.begin(at));
     }
 
     /// Adds a finished request whose `tokens` are set.
     pub fn push(&mut self, record: &Record) {
+        let (options, values) = (&self.options, &mut self.values);
+        values.clear();
+        if record.is_valid() {
+            let value = |metric: &Metric| metric.value(record).filter(|_| options.has(metric));
+            values.extend(METRICS.iter().map(value));
+        }
         if let Some(phase) = self.phases.get_mut(usize::from(record.part)) {
-            phase.push(record, &self.options);
+            phase.push(record, values, options);
         }
         match record.phase {
-            Phase::Warmup => self.warmup.push(record, &self.options),
+            Phase::Warmup => self.warmup.push(record, values, options),
             Phase::Profiling => {
-                self.profiling.push(record, &self.options);
+                self.profiling.push(record, values, options);
                 self.course.push(record);
+                if let Some(slices) = &mut self.slices {
+                    slices.push(record, values, options);
+                }
             }
         }
     }
@@ -442,8 +501,11 @@ impl Accumulator {
             });
         let mut histograms: Vec<_> = histograms.collect();
         histograms.extend(part.gaps.histogram().map(|h| ("inter_chunk_latency", h)));
-        let (client, metrics): (Vec<_>, Vec<_>) =
-            part.figures(options).into_iter().partition(is_ours);
+        let curves = part.curves();
+        let figures = part.figures(options, curves.as_ref()).into_iter();
+        let (client, metrics): (Vec<_>, Vec<_>) = figures.partition(is_ours);
+        let sliced = self.slices.take();
+        let sliced = sliced.map(|slices| slices.finish(options, curves.as_ref()));
         let all = float(part.valid + part.failed);
         let attained = options
             .goodput
@@ -458,7 +520,7 @@ impl Accumulator {
                 }
             });
         let arrivals = part.arrivals.cv();
-        let warmup = self.warmup.figures(options).into_iter();
+        let warmup = whole_figures(&mut self.warmup, options).into_iter();
         let phases = phase_results(options, &mut self.phases);
         let window = part.any_start.map(|start| (start, part.last_done));
         let groups = part
@@ -494,8 +556,14 @@ impl Accumulator {
             window,
             histograms,
             course: self.course.finish(),
+            sliced: sliced.unwrap_or_default(),
         }
     }
+}
+
+fn whole_figures(part: &mut Part, options: &AccumulateOptions) -> Vec<MetricResult> {
+    let curves = part.curves();
+    part.figures(options, curves.as_ref())
 }
 
 fn phase_results(options: &AccumulateOptions, parts: &mut [Part]) -> Vec<PhaseResult> {
@@ -503,8 +571,7 @@ fn phase_results(options: &AccumulateOptions, parts: &mut [Part]) -> Vec<PhaseRe
     let result = |((name, measured), part): (&(String, bool), &mut Part)| PhaseResult {
         name: name.clone(),
         measured: *measured,
-        metrics: part
-            .figures(options)
+        metrics: whole_figures(part, options)
             .into_iter()
             .filter(|metric| !is_ours(metric))
             .collect(),

@@ -45,6 +45,14 @@ impl Column {
         }
     }
 
+    /// An empty one of values that are not negative, exact up to so many of them.
+    pub(super) fn exact_up_to(exact_max: usize) -> Column {
+        Column {
+            exact_max,
+            ..Column::new(false)
+        }
+    }
+
     /// Adds a value.
     pub(super) fn push(&mut self, value: f64) {
         let step = |value: f64| whole((value - self.floor) * PER_UNIT);

@@ -306,10 +306,12 @@ impl Columns {
         let ends =
             |(low, high): (u64, u64), (start, end): (&u64, &u64)| (low.min(*start), high.max(*end));
         let (start, end) = ended.map(|(_, both)| both).fold((u64::MAX, 0), ends);
+        let duration_s = (end > start).then(|| float(end - start) / 1e9);
         Whole {
             valid: valid as u64,
             failed: (self.len() - valid) as u64,
-            duration_s: (end > start).then(|| float(end - start) / 1e9),
+            duration_s,
+            window_s: duration_s,
             good: super::column::whole(good.unwrap_or(0.0)),
             mismatches: None,
             discrepancies: None,

@@ -4,7 +4,7 @@ use super::distribution::float;
 use super::summary::Weighted;
 use crate::base::Ns;
 
-/// The metrics that [`sweep`] gives, in AIPerf's order.
+/// The metrics that [`Curves`] have, in AIPerf's order.
 pub const TAGS: [&str; 14] = [
     "effective_concurrency",
     "effective_decode_throughput",
@@ -79,6 +79,13 @@ impl Steps {
 
 /// The value of a curve over each piece of the window: (length in ns, value), none of length 0.
 fn pieces(curves: &[&[(Ns, f64)]], start: Ns, end: Ns) -> Vec<(f64, Vec<f64>)> {
+    // From the step that holds at the start to the last one before the end.
+    let inside = curves.iter().map(|curve| {
+        let from = curve.partition_point(|step| step.0 <= start);
+        let to = curve.partition_point(|step| step.0 < end);
+        &curve[from.saturating_sub(1)..to.max(from)]
+    });
+    let curves: Vec<&[(Ns, f64)]> = inside.collect();
     let mut edges: Vec<Ns> = curves.iter().flat_map(|c| c.iter().map(|s| s.0)).collect();
     edges.retain(|&t| t > start && t < end);
     edges.push(start);
@@ -130,22 +137,53 @@ pub fn weighted(mut pieces: Vec<(f64, f64)>) -> Option<Weighted> {
     })
 }
 
-/// The figures of all step functions by tag, per second; window from first start to last end.
+/// The step functions of a set of requests.
 ///
-/// Shape: AIPerf's tags in its order; only `effective_concurrency` when nothing was streamed.
-pub fn sweep(spans: &[Span]) -> Vec<(&'static str, Weighted)> {
-    let (Some(start), Some(end)) = (
-        spans.iter().map(|s| s.start).min(),
-        spans.iter().map(|s| s.end).max(),
-    ) else {
-        return Vec::new();
-    };
-    let mut sets: [Steps; 6] = Default::default();
-    for span in spans {
-        add_span(&mut sets, span);
+/// Concurrency, decode and prefill concurrency, decode and prefill tokens per ns, tokens.
+#[derive(Clone, Debug, Default)]
+pub struct Curves {
+    curves: [Vec<(Ns, f64)>; 6],
+    /// From the first start to the last end.
+    window: Option<(Ns, Ns)>,
+    is_streamed: bool,
+}
+
+impl Curves {
+    /// Of these requests.
+    pub fn of(spans: &[Span]) -> Curves {
+        let mut sets: [Steps; 6] = Default::default();
+        for span in spans {
+            add_span(&mut sets, span);
+        }
+        let start = spans.iter().map(|span| span.start).min();
+        Curves {
+            curves: sets.map(Steps::curve),
+            window: start.zip(spans.iter().map(|span| span.end).max()),
+            is_streamed: spans.iter().any(|span| span.first.is_some()),
+        }
     }
-    let curves = sets.map(Steps::curve);
-    let all = pieces(&curves.each_ref().map(Vec::as_slice), start, end);
+
+    /// The figures by tag, per second, from first start to last end.
+    ///
+    /// Shape: AIPerf's tags in its order; only `effective_concurrency` when nothing was streamed.
+    pub fn figures(&self) -> Vec<(&'static str, Weighted)> {
+        let window = self.window;
+        window.map_or_else(Vec::new, |(start, end)| self.figures_over(start, end))
+    }
+
+    /// The same over a part of the time, whatever began before it.
+    pub fn figures_over(&self, start: Ns, end: Ns) -> Vec<(&'static str, Weighted)> {
+        if end <= start || self.window.is_none() {
+            return Vec::new();
+        }
+        let all = pieces(&self.curves.each_ref().map(Vec::as_slice), start, end);
+        let wanted = if self.is_streamed { TAGS.len() } else { 1 };
+        read(&all, wanted)
+    }
+}
+
+/// The first figures of [`TAGS`] over pieces of six values.
+fn read(all: &[(f64, Vec<f64>)], wanted: usize) -> Vec<(&'static str, Weighted)> {
     let per_user = |v: &[f64], a: usize, b: usize| if v[b] > 0.0 { v[a] / v[b] } else { 0.0 };
     type Read<'a> = Box<dyn Fn(&[f64]) -> f64 + 'a>;
     type Mask = fn(&[f64]) -> bool;
@@ -173,8 +211,6 @@ pub fn sweep(spans: &[Span]) -> Vec<(&'static str, Weighted)> {
         (user(4, 2), prefilling),
         (total(), busy),
     ];
-    let is_streamed = spans.iter().any(|s| s.first.is_some());
-    let wanted = if is_streamed { table.len() } else { 1 };
     let figure = |read: &Read<'_>, mask: Mask| {
         let kept = all.iter().filter(|(_, v)| mask(v));
         weighted(kept.map(|(dt, v)| (*dt, read(v))).collect())
@@ -242,6 +278,10 @@ mod tests {
         }
     }
 
+    fn sweep(spans: &[Span]) -> Vec<(&'static str, Weighted)> {
+        Curves::of(spans).figures()
+    }
+
     #[test]
     fn the_sweep_line_is_aiperfs() {
         let found = sweep(&[
@@ -281,6 +321,30 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn slices_of_the_time_have_the_area_of_the_whole(
+            spans in prop::collection::vec((0..10_000u64, 1..10_000u64), 1..40),
+            width in 500..5_000u64,
+        ) {
+            let spans: Vec<Span> =
+                spans.iter().map(|&(s, d)| span(s, s + d / 2, s + d, 3, 9)).collect();
+            let curves = Curves::of(&spans);
+            let (start, end) = curves.window.unwrap();
+            let mut areas = [0.0; 14];
+            let mut from = start;
+            while from < end {
+                let to = Ns(from.0 + width).min(end);
+                for (at, (_, found)) in curves.figures_over(from, to).iter().enumerate().take(9) {
+                    areas[at] += found.avg * float(to.0 - from.0);
+                }
+                from = to;
+            }
+            for (at, (tag, found)) in curves.figures().iter().enumerate().take(9) {
+                let whole = found.avg * float(end.0 - start.0);
+                prop_assert!((areas[at] - whole).abs() <= 1e-6 * whole.max(1.0), "{}", tag);
+            }
+        }
+
         #[test]
         fn mean_concurrency_times_the_window_is_the_sum_of_latencies(
             spans in prop::collection::vec((0..10_000u64, 1..10_000u64), 1..40)

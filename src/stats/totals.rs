@@ -3,6 +3,7 @@
 use super::arrivals::ArrivalCv;
 use super::course::Course;
 use super::histogram::Histogram;
+use super::slices::Sliced;
 use super::summary::{ErrorGroup, MetricResult, PhaseResult};
 use crate::base::Ns;
 
@@ -65,4 +66,6 @@ pub struct Totals {
     pub histograms: Vec<(&'static str, Histogram)>,
     /// Windows, waits, slowest requests.
     pub course: Course,
+    /// Slices of the measurement, where they were asked for.
+    pub sliced: Sliced,
 }

@@ -11,6 +11,8 @@ pub(super) struct Whole {
     pub(super) failed: u64,
     /// First start to last content of valid requests; above 0.
     pub(super) duration_s: Option<f64>,
+    /// What rates are over: of a run the same, of a slice its length; above 0.
+    pub(super) window_s: Option<f64>,
     /// Requests within every service level.
     pub(super) good: u64,
     /// Outputs that missed the asked length; absent when none was asked.
@@ -24,7 +26,7 @@ impl Whole {
     pub(super) fn value(&self, tag: &str, mut sum: impl FnMut(&str) -> Option<f64>) -> Option<f64> {
         let (ok, failed) = (float(self.valid), float(self.failed));
         let all = ok + failed;
-        let per_s = |value: Option<f64>| Some(value? / self.duration_s?);
+        let per_s = |value: Option<f64>| Some(value? / self.window_s?);
         match tag {
             "request_throughput" => per_s((ok > 0.0).then_some(ok)),
             "request_count" => Some(ok),

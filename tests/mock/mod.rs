@@ -31,6 +31,13 @@ impl Mock {
         Mock { child, url }
     }
 
+    /// Sends it a signal, such as `-STOP`.
+    pub fn signal(&self, name: &str) {
+        let pid = self.child.id().to_string();
+        let sent = Command::new("kill").args([name, &pid]).status().unwrap();
+        assert!(sent.success());
+    }
+
     /// Events that it has sent so far.
     pub fn events_count(&self) -> u64 {
         self.stat("events")

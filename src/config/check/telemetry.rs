@@ -2,6 +2,7 @@
 
 use super::{ConfigError, filled, no, seconds};
 use crate::base::Ns;
+use crate::base::limits::SLICES_MAX;
 use crate::config::draft::{Draft, Many};
 use crate::config::{
     Config, GpuSource, GpuTelemetry, MetricsFormat, ServerMetrics, Url, parse_url,
@@ -20,7 +21,21 @@ impl Draft {
             None => None,
             some => Some(seconds("slice-duration", some, 0.0, false)?),
         };
-        Ok(())
+        // By a count of requests nobody knows before how long the run takes.
+        let whole = config.main().duration.unwrap_or_default();
+        let least = Ns(whole.0.div_ceil(SLICES_MAX as u64));
+        match config.slice_duration {
+            Some(slice) if slice < least => no(
+                "slice-duration",
+                format!(
+                    "{} s would cut {} s into more than {SLICES_MAX} slices; give {:.3} or more",
+                    slice.as_secs(),
+                    whole.as_secs(),
+                    least.as_secs()
+                ),
+            ),
+            _ => Ok(()),
+        }
     }
 
     fn gpus(&self, notes: &mut Vec<String>) -> Result<Option<GpuTelemetry>, ConfigError> {
@@ -217,5 +232,13 @@ mod tests {
             ..Draft::default()
         };
         assert!(of(slice).contains("--slice-duration"));
+        let tiny = |slice| Draft {
+            model: Some("m".into()),
+            slice_duration: Some(slice),
+            benchmark_duration: Some(7_200.0),
+            ..Draft::default()
+        };
+        assert!(of(tiny(1.9)).contains("more than 3600 slices; give 2.000 or more"));
+        assert!(tiny(2.0).check("").is_ok());
     }
 }
