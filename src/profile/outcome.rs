@@ -7,6 +7,7 @@ use super::files::RecordFiles;
 use super::headroom::headroom;
 use super::method;
 use super::records::{RecordOutcome, uncounted_note};
+use super::servers;
 use super::signals::Signals;
 use super::stops::{self, Backlog};
 use super::store::Payloads;
@@ -19,6 +20,7 @@ use crate::engine::{CoreOutput, FailureLimit, Pace};
 use crate::gpu;
 use crate::report::json::ClientExtras;
 use crate::report::{self, RunInfo, Secrets};
+use crate::server_metrics::Spool;
 use crate::stats::energy::energy;
 use crate::stats::stability::Stability;
 use crate::stats::summary::{
@@ -189,6 +191,8 @@ pub struct RunResult {
     ended_early: bool,
     /// Until they are finished.
     files: Option<RecordFiles>,
+    /// Scrapes of the servers' pages.
+    pub(super) spools: Vec<Spool>,
 }
 
 /// Sums up and judges; writes and prints nothing.
@@ -223,8 +227,10 @@ pub fn sum_up(run: &Run<'_>, measured: Measured) -> RunResult {
     let cut_short = stops::cut_short(run.signals, run.pace, run.failures, &client);
     client.notes.extend(method);
     client.notes.extend(cut_short.clone());
-    let watched = watch.finish(totals.window);
+    let is_hurried = || run.signals.count() > 0;
+    let watched = watch.finish(totals.window, &is_hurried);
     let (gpus, telemetry) = gpus(watched.gpus, &mut client);
+    client.notes.extend(servers::notes(&watched.servers));
     add_energy(&mut totals, &gpus, client.concurrency_asked);
     (client.verdict, client.reasons) = verdict::judge(run.config, &client, scale(run, &totals));
     client.headroom = headroom(run.config, &client, &totals.metrics, run.program);
@@ -240,7 +246,7 @@ pub fn sum_up(run: &Run<'_>, measured: Measured) -> RunResult {
     };
     let figures = Figures::of(&[totals.metrics.as_slice(), &extras.metrics].concat());
     client.assertions = asserts::judge(run.config, &figures);
-    let summary = Summary {
+    let mut summary = Summary {
         metrics: totals.metrics,
         warmup: totals.warmup,
         errors: masked(totals.errors, &run.info.secrets),
@@ -251,9 +257,13 @@ pub fn sum_up(run: &Run<'_>, measured: Measured) -> RunResult {
         client,
         gpus,
         telemetry,
+        server: watched.servers,
     };
+    let foreign = servers::foreign_requests(&summary, run.pace.failed_count());
+    summary.client.notes.extend(foreign);
     RunResult {
         summary,
+        spools: watched.spools,
         figures,
         extras,
         histograms,
@@ -279,6 +289,8 @@ fn write(run: &Run<'_>, result: &mut RunResult) -> Vec<String> {
     let text = screen(run, result, 140);
     let mut lost = exports::write_files(run, result, &text);
     lost.extend(files.into_iter().flat_map(RecordFiles::finish));
+    let spools = std::mem::take(&mut result.spools);
+    lost.extend(exports::write_scrapes(run, spools));
     lost.extend(exports::write_inputs(run).err());
     lost
 }

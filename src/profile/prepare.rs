@@ -182,7 +182,7 @@ fn prepare_all(
     let targets = server.targets.clone();
     ready.server = Some((reaching, server));
     steps.begin("looking for telemetry");
-    let (watch, notes) = telemetry::Watch::start(&config)?;
+    let (watch, notes) = telemetry::Watch::start(&config, &cores)?;
     for text in notes {
         ready.tell(format!("note: {text}"));
     }

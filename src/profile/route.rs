@@ -1,11 +1,18 @@
 //! How the targets are reached: from which addresses, straight or through the proxy.
 
 use super::setup;
+use crate::base::Ns;
 use crate::config::{Config, Proxy, Reuse, Url};
-use crate::http::Via;
+use crate::http::fetch::{self, Fetch, Limits, Way};
+use crate::http::{TlsClient, TlsOptions, Via};
 use crate::runtime::{self, Dial};
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+
+/// A page of metrics may take so long. Large ones take a server about a second.
+const PAGE_TIMEOUT: Ns = Ns::from_ms(3_000);
+/// Bytes of a page: the largest known have some.
+const PAGE_BYTES_MAX: usize = 16 << 20;
 
 /// How the run's sockets are made.
 pub fn dial(config: &Config) -> Dial {
@@ -49,6 +56,57 @@ pub fn headers(config: &Config, url: &Url) -> Vec<(String, String)> {
         }
     }
     all
+}
+
+/// A page at a url that is asked for again and again; `with_headers` sends the run's own with it,
+/// its key among them. Errors: why there is no way to it.
+pub fn fetch(config: &Config, url: &Url, with_headers: bool) -> Result<Fetch, String> {
+    let told = |reason: Unresolved| match reason {
+        Unresolved::Unknown(text) | Unresolved::Misfit(text) => text,
+    };
+    let addrs = resolve(config, url).map_err(told)?;
+    let options = TlsOptions {
+        ca: config.tls_ca.clone(),
+        insecure: config.tls_insecure,
+    };
+    let tls = match url.tls {
+        true => Some(TlsClient::new(url.name(), &options).map_err(|e| e.to_string())?),
+        false => None,
+    };
+    let is_own = |name: &str| {
+        let given = ["accept", "content-type", "connection"];
+        given.iter().any(|own| name.eq_ignore_ascii_case(own))
+    };
+    let mut sent = headers(config, url);
+    sent.retain(|(name, _)| {
+        let is_way = name.eq_ignore_ascii_case("proxy-authorization");
+        (with_headers && !is_own(name)) || is_way
+    });
+    sent.push((
+        "Accept".into(),
+        "text/plain;version=0.0.4, */*;q=0.1".into(),
+    ));
+    sent.push(("Connection".into(), "close".into()));
+    let path = match url.base.as_str() {
+        "" => "/",
+        base => base,
+    };
+    let target = request_target(config, url, &format!("{path}{}", url.query));
+    Ok(Fetch {
+        url: url.origin_shown(),
+        way: Way {
+            addr: addrs.first().copied(),
+            tls,
+            via: via(config, url),
+            dial: dial(config),
+        },
+        request: fetch::request("GET", &target, &url.authority(), &sent),
+        limits: Limits {
+            connect: config.connect_timeout.min(PAGE_TIMEOUT),
+            whole: PAGE_TIMEOUT,
+            body: PAGE_BYTES_MAX,
+        },
+    })
 }
 
 /// True when a request of the run goes through a proxy.

@@ -2,6 +2,7 @@
 
 use super::course;
 use super::phases;
+use super::server_console;
 use super::support;
 use super::text::{grouped, span, stat, wall};
 use crate::base::one_line;
@@ -40,6 +41,7 @@ pub fn report(summary: &Summary, ours: &[MetricResult], width: usize) -> String 
         let title = format!("GPU {} | {}", gpu.index, gpu.name);
         let _ = write!(out, "\n{}", table(&title, &rows, &COLUMNS, width));
     }
+    out.push_str(&server_console::tables(summary, width));
     out.push_str(&phases::table(&summary.client.phases));
     errors(summary, width, &mut out);
     method(summary, &rows, width, &mut out);

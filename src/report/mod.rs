@@ -21,6 +21,10 @@ mod many_tests;
 mod phases;
 pub mod search;
 pub mod self_bench;
+mod server_console;
+pub mod server_metrics;
+#[cfg(test)]
+mod server_metrics_tests;
 mod split;
 mod support;
 pub mod sweep;
