@@ -11,7 +11,7 @@ use super::servers;
 use super::signals::Signals;
 use super::stops::{self, Backlog};
 use super::store::Payloads;
-use super::telemetry::Watch;
+use super::telemetry::{Watch, Watched};
 use super::verdict::{self, Scale};
 use crate::archive::{self, RunDir};
 use crate::base::{Anchor, Exit, Ns};
@@ -227,26 +227,16 @@ pub fn sum_up(run: &Run<'_>, measured: Measured) -> RunResult {
     let cut_short = stops::cut_short(run.signals, run.pace, run.failures, &client);
     client.notes.extend(method);
     client.notes.extend(cut_short.clone());
-    let is_hurried = || run.signals.count() > 0;
-    let watched = watch.finish(totals.window, &is_hurried);
+    let watched = watched(run, watch, &totals, &mut client);
     let (gpus, telemetry) = gpus(watched.gpus, &mut client);
-    client.notes.extend(servers::notes(&watched.servers));
     add_energy(&mut totals, &gpus, client.concurrency_asked);
     (client.verdict, client.reasons) = verdict::judge(run.config, &client, scale(run, &totals));
     client.headroom = headroom(run.config, &client, &totals.metrics, run.program);
     let histograms = exports::interval_log(&totals);
-    let extras = ClientExtras {
-        metrics: totals.client,
-        steady: totals.steady.map(|steady| {
-            let wall = |at| run.info.anchor.wall(at);
-            (wall(steady.start), wall(steady.end), steady)
-        }),
-        attainment: totals.attainment,
-        good_token_throughput: totals.good_token_throughput,
-    };
+    let extras = extras(run, &mut totals);
     let figures = Figures::of(&[totals.metrics.as_slice(), &extras.metrics].concat());
     client.assertions = asserts::judge(run.config, &figures);
-    let mut summary = Summary {
+    let summary = Summary {
         metrics: totals.metrics,
         warmup: totals.warmup,
         errors: masked(totals.errors, &run.info.secrets),
@@ -259,8 +249,6 @@ pub fn sum_up(run: &Run<'_>, measured: Measured) -> RunResult {
         telemetry,
         server: watched.servers,
     };
-    let foreign = servers::foreign_requests(&summary, run.pace.failed_count());
-    summary.client.notes.extend(foreign);
     RunResult {
         summary,
         spools: watched.spools,
@@ -306,6 +294,33 @@ fn screen(run: &Run<'_>, result: &RunResult, width: usize) -> String {
         text.insert_str(place, &format!("  {said}\n"));
     }
     run.info.secrets.shown(&text)
+}
+
+/// What the accumulator has beside AIPerf's metrics.
+fn extras(run: &Run<'_>, totals: &mut Totals) -> ClientExtras {
+    ClientExtras {
+        metrics: std::mem::take(&mut totals.client),
+        steady: totals.steady.take().map(|steady| {
+            let wall = |at| run.info.anchor.wall(at);
+            (wall(steady.start), wall(steady.end), steady)
+        }),
+        attainment: std::mem::take(&mut totals.attainment),
+        good_token_throughput: totals.good_token_throughput,
+    }
+}
+
+/// What was seen beside the requests; a signal ends the wait for servers that count late.
+fn watched(run: &Run<'_>, watch: Watch, totals: &Totals, client: &mut ClientReport) -> Watched {
+    let is_hurried = || run.signals.count() > 0;
+    let watched = watch.finish(totals.window, &is_hurried);
+    let others = run.pace.failed_count() + client.cancelled + client.warmup_in_flight;
+    client.notes.extend(servers::notes(&watched.servers));
+    client.notes.extend(servers::foreign_requests(
+        &watched.servers,
+        figure(totals, "request_count"),
+        others,
+    ));
+    watched
 }
 
 /// GPUs over the measured window; the notes go to the method block.

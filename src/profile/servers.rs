@@ -6,9 +6,8 @@ use crate::base::Exit;
 use crate::config::{Config, MetricsFormat, Url};
 use crate::http::fetch::Fetch;
 use crate::server_metrics::{Collector, Place};
-use crate::stats::Summary;
+use crate::stats::distribution::float;
 use crate::stats::server::{Endpoint, ServerReport};
-use crate::stats::summary::Figure;
 
 /// Where servers have their page, below the target's base or at the root; the second is
 /// TensorRT-LLM's.
@@ -73,7 +72,7 @@ fn page(config: &Config, url: &Url) -> Result<Fetch, String> {
     route::fetch(config, url, is_target)
 }
 
-/// Where a target may have its page: below its base, which may be that of the API, then at the root.
+/// Where a target may have its page: below its base, which may be the API's, then at the root.
 fn candidates(target: &Url) -> Vec<Url> {
     let stem = target.base.strip_suffix("/v1").unwrap_or(&target.base);
     let bases = [target.base.as_str(), stem, ""];
@@ -143,16 +142,11 @@ fn of_page(page: &Endpoint) -> Vec<String> {
     notes
 }
 
-/// What is to be said when the servers have finished other requests than ours: well and badly
-/// ended, and those that were under way at the begin may be in their count.
-pub fn foreign_requests(summary: &Summary, failed: u64) -> Option<String> {
-    let theirs = summary.server.finished()?;
-    let ours = match &summary.metric("request_count")?.figure {
-        Figure::Scalar(count) => *count,
-        _ => return None,
-    };
-    #[expect(clippy::cast_precision_loss, reason = "counts")]
-    let more = (failed + summary.client.cancelled + summary.client.warmup_in_flight) as f64;
+/// What is to be said when the servers have finished other requests than `ours`, which went well;
+/// so many `others` of this run may be in their count.
+pub fn foreign_requests(report: &ServerReport, ours: Option<f64>, others: u64) -> Option<String> {
+    let (theirs, ours) = (report.finished()?, ours?);
+    let more = float(others);
     let slack = ours * COUNT_TOLERANCE + 1.0;
     if theirs > ours + more + slack {
         let text = "other clients use it too, and its own figures are not of this run alone";
@@ -172,6 +166,7 @@ pub fn foreign_requests(summary: &Summary, failed: u64) -> Option<String> {
 mod tests {
     use super::*;
     use crate::config::parse_url;
+    use crate::stats::server::Engine;
 
     fn paths(target: &str) -> Vec<String> {
         let urls = candidates(&parse_url(target).unwrap());
@@ -192,6 +187,33 @@ mod tests {
             paths("http://h/team/v1?key=x")[..3],
             ["/team/v1/metrics", "/team/metrics", "/metrics"]
         );
+    }
+
+    #[test]
+    fn requests_of_others_are_noticed_and_a_few_of_ours_are_not() {
+        let of = |finished: f64, others| {
+            let engine = Engine {
+                name: "vLLM",
+                url: String::new(),
+                source: String::new(),
+                quantities: Vec::new(),
+                finished: Some(finished),
+            };
+            let report = ServerReport {
+                engines: vec![engine],
+                ..ServerReport::default()
+            };
+            foreign_requests(&report, Some(1_000.0), others)
+        };
+        assert_eq!(
+            (of(1_000.0, 0), of(1_011.0, 0), of(1_030.0, 20)),
+            (None, None, None)
+        );
+        assert!(of(1_012.0, 0).unwrap().contains("other clients use it too"));
+        assert_eq!(of(989.0, 0), None);
+        assert!(of(500.0, 20).unwrap().contains("a part of the servers"));
+        let silent = ServerReport::default();
+        assert_eq!(foreign_requests(&silent, Some(5.0), 0), None);
     }
 
     #[test]

@@ -290,81 +290,91 @@ pub fn csv(summary: &Summary, run: &RunInfo) -> Vec<u8> {
     }
 }
 
-fn section<'a>(families: impl Iterator<Item = &'a Family>, pages: &[Endpoint]) -> Option<Vec<u8>> {
-    let rows: Vec<(&Family, &Series)> = families
-        .flat_map(|family| family.series.iter().map(move |series| (family, series)))
-        .collect();
-    let (first, _) = rows.first()?;
-    let estimates = ESTIMATED.map(|percent| format!("p{percent}_estimate"));
-    let mut keys: Vec<&str> = match first.kind {
-        FamilyKind::Gauge => GAUGE.to_vec(),
-        FamilyKind::Counter => COUNTER.to_vec(),
-        FamilyKind::Histogram | FamilyKind::Summary => HISTOGRAM.to_vec(),
+/// A row of a section.
+struct Row<'a> {
+    family: &'a Family,
+    series: &'a Series,
+    source: &'a str,
+    labels: BTreeMap<&'a str, &'a str>,
+}
+
+fn section<'a>(
+    families: impl Iterator<Item = &'a Family>,
+    pages: &'a [Endpoint],
+) -> Option<Vec<u8>> {
+    let row = |family: &'a Family, series: &'a Series| Row {
+        family,
+        series,
+        source: source(series, pages),
+        labels: series
+            .labels
+            .iter()
+            .map(|(name, value)| (name.as_str(), value.as_str()))
+            .collect(),
     };
-    let has_buckets = matches!(first.kind, FamilyKind::Histogram | FamilyKind::Summary);
-    if has_buckets {
+    let mut rows: Vec<Row<'_>> = families
+        .flat_map(|family| family.series.iter().map(move |series| row(family, series)))
+        .collect();
+    let estimates = ESTIMATED.map(|percent| format!("p{percent}_estimate"));
+    let (mut keys, mut tail) = match rows.first()?.family.kind {
+        FamilyKind::Gauge => (GAUGE.to_vec(), vec!["Description"]),
+        FamilyKind::Counter => (COUNTER.to_vec(), vec!["Description"]),
+        _ => (HISTOGRAM.to_vec(), vec!["Description", "buckets"]),
+    };
+    if tail.len() > 1 {
         keys.extend(estimates.iter().map(String::as_str));
     }
     let columns = label_columns(&rows);
-    let source = |series: &Series| pages.get(series.endpoint).map_or("", |page| &page.source);
-    let mut rows: Vec<_> = rows
-        .into_iter()
-        .map(|(family, series)| {
-            let labels: BTreeMap<&str, &str> = series
-                .labels
-                .iter()
-                .map(|(name, value)| (name.as_str(), value.as_str()))
-                .collect();
-            let pattern: Vec<bool> = columns.iter().map(|c| labels.contains_key(c)).collect();
-            (
-                pattern,
-                &family.name,
-                source(series),
-                labels,
-                family,
-                series,
-            )
-        })
-        .collect();
-    rows.sort_by(|a, b| (&a.0, a.1, a.2, &a.3).cmp(&(&b.0, b.1, b.2, &b.3)));
-    let mut out = Vec::new();
-    let head = ["Endpoint", "Type", "Metric", "Unit"].into_iter();
-    let head = head
-        .chain(keys.iter().copied())
-        .chain(columns.iter().copied());
-    let tail: &[&str] = if has_buckets {
-        &["Description", "buckets"]
-    } else {
-        &["Description"]
+    // Rows that fill the same columns stand together.
+    let pattern = |row: &Row<'a>| -> Vec<bool> {
+        let is_filled = |column: &&str| row.labels.contains_key(column);
+        columns.iter().map(is_filled).collect()
     };
-    line(&mut out, head.chain(tail.iter().copied()));
-    for (_, name, source, labels, family, series) in rows {
-        let found: BTreeMap<String, Number> = stats(&series.stats).into_iter().collect();
-        let mut cells = vec![
-            source.to_owned(),
-            family.kind.name().to_owned(),
-            name.clone(),
-            family.unit.unwrap_or_default().to_owned(),
-        ];
-        cells.extend(
-            keys.iter()
-                .map(|key| found.get(*key).map_or_else(String::new, cell)),
-        );
-        let label = |column: &&str| {
-            labels
-                .get(column)
-                .map_or_else(String::new, ToString::to_string)
-        };
-        cells.extend(columns.iter().map(label));
-        cells.push(family.help.clone());
-        if let SeriesStats::Histogram(histogram) = &series.stats {
-            let buckets = histogram.buckets.iter();
-            let buckets = buckets.map(|(le, count)| format!("{le}={}", whole(*count)));
-            cells.push(buckets.collect::<Vec<_>>().join(";"));
-        }
-        line(&mut out, cells);
+    let order = |row: &Row<'a>| {
+        (
+            pattern(row),
+            &row.family.name,
+            row.source,
+            row.labels.clone(),
+        )
+    };
+    rows.sort_by_cached_key(order);
+    let mut head = vec!["Endpoint", "Type", "Metric", "Unit"];
+    head.extend(keys.iter().chain(&columns));
+    head.append(&mut tail);
+    let mut out = Vec::new();
+    line(&mut out, head);
+    for row in &rows {
+        line(&mut out, cells(row, &keys, &columns));
     }
     Some(out)
+}
+
+fn source<'a>(series: &Series, pages: &'a [Endpoint]) -> &'a str {
+    let page = pages.get(series.endpoint);
+    page.map_or("", |page| &page.source)
+}
+
+fn cells(row: &Row<'_>, keys: &[&str], columns: &[&str]) -> Vec<String> {
+    let Row { family, series, .. } = row;
+    let found: BTreeMap<String, Number> = stats(&series.stats).into_iter().collect();
+    let mut cells = vec![
+        row.source.to_owned(),
+        family.kind.name().to_owned(),
+        family.name.clone(),
+        family.unit.unwrap_or_default().to_owned(),
+    ];
+    let stat = |key: &&str| found.get(*key).map_or_else(String::new, cell);
+    let label = |column: &&str| (*row.labels.get(column).unwrap_or(&"")).to_owned();
+    cells.extend(keys.iter().map(stat));
+    cells.extend(columns.iter().map(label));
+    cells.push(family.help.clone());
+    if let SeriesStats::Histogram(histogram) = &series.stats {
+        let buckets = histogram.buckets.iter();
+        let buckets = buckets.map(|(le, count)| format!("{le}={}", whole(*count)));
+        cells.push(buckets.collect::<Vec<_>>().join(";"));
+    }
+    cells
 }
 
 fn cell(value: &Number) -> String {
@@ -376,23 +386,20 @@ fn cell(value: &Number) -> String {
 
 /// Names of labels: those that stand together are neighbours, and within such a family those that
 /// one series only has come first.
-fn label_columns<'a>(rows: &[(&Family, &'a Series)]) -> Vec<&'a str> {
+fn label_columns<'a>(rows: &[Row<'a>]) -> Vec<&'a str> {
     let mut families: Vec<BTreeSet<&str>> = Vec::new();
     let mut counts: BTreeMap<&str, u32> = BTreeMap::new();
-    for (_, series) in rows {
-        let own: BTreeSet<&str> = series
-            .labels
-            .iter()
-            .map(|(name, _)| name.as_str())
-            .collect();
-        own.iter()
-            .for_each(|name| *counts.entry(name).or_default() += 1);
+    for row in rows {
+        let own: BTreeSet<&str> = row.labels.keys().copied().collect();
+        for name in &own {
+            *counts.entry(name).or_default() += 1;
+        }
         if own.is_empty() || families.iter().any(|family| own.is_subset(family)) {
             continue;
         }
         let (near, far) = families
             .into_iter()
-            .partition(|family| !family.is_disjoint(&own));
+            .partition(|family: &BTreeSet<&str>| !family.is_disjoint(&own));
         families = far;
         families.push(Vec::into_iter(near).fold(own, |a, b| &a | &b));
     }
@@ -409,15 +416,14 @@ fn info<'a>(families: impl Iterator<Item = &'a Family>, pages: &[Endpoint]) -> O
     let mut out = Vec::new();
     for family in families {
         for series in &family.series {
-            let source = pages.get(series.endpoint).map_or("", |page| &page.source);
+            let source = source(series, pages);
             for (key, value) in &series.labels {
                 if out.is_empty() {
-                    line(
-                        &mut out,
-                        ["Endpoint", "Metric", "Key", "Value", "Description"],
-                    );
+                    let head = ["Endpoint", "Metric", "Key", "Value", "Description"];
+                    line(&mut out, head);
                 }
-                line(&mut out, [source, &family.name, key, value, &family.help]);
+                let cells = [source, &family.name, key, value, &family.help];
+                line(&mut out, cells);
             }
         }
     }

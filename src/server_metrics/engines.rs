@@ -267,7 +267,7 @@ impl<'a> Reading<'a> {
     fn columns(&self, names: &[&str]) -> Vec<&'a Column> {
         let is = |name: &str, full: &str| {
             let stem = |prefix: &&str| full.strip_prefix(prefix) == Some(name);
-            self.names.prefixes.iter().any(|prefix| stem(prefix))
+            self.names.prefixes.iter().any(stem)
         };
         let mut places = names.iter().filter_map(|name| {
             let families = &self.history().families;

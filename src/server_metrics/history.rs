@@ -538,8 +538,9 @@ mod tests {
 
     #[test]
     fn histograms_are_rows_whatever_the_order_of_their_lines() {
-        let lines = "# TYPE h histogram\nh_bucket{m=\"a\",le=\"0.5\"} 1\nh_bucket{m=\"b\",le=\"0.5\"} 2\n\
-                     h_bucket{m=\"a\",le=\"+Inf\"} 3\nh_bucket{m=\"b\",le=\"+Inf\"} 4\nh_count{m=\"b\"} 4\n\
+        let lines = "# TYPE h histogram\nh_bucket{m=\"a\",le=\"0.5\"} 1\n\
+                     h_bucket{m=\"b\",le=\"0.5\"} 2\nh_bucket{m=\"a\",le=\"+Inf\"} 3\n\
+                     h_bucket{m=\"b\",le=\"+Inf\"} 4\nh_count{m=\"b\"} 4\n\
                      h_sum{m=\"b\"} 5\nh_count{m=\"a\"} 3\nh_sum{m=\"a\"} 6\nh_created{m=\"a\"} 9\n\
                      # TYPE s summary\ns{quantile=\"0.5\"} 1\ns_sum 2\ns_count 1\n";
         let history = of(&["# TYPE g gauge\ng 1\n", lines]);

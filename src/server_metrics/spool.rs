@@ -125,8 +125,9 @@ mod tests {
     fn every_scrape_comes_back_as_it_was() {
         let mut spool = Spool::new("http://h:1/metrics".into());
         let page = "# TYPE a counter\na_total{x=\"1\"} 3\n# TYPE h histogram\n\
-                    h_bucket{m=\"n\",le=\"0.5\"} 1\nh_bucket{m=\"n\",le=\"+Inf\"} 2\nh_sum{m=\"n\"} 4\n\
-                    h_count{m=\"n\"} 2\n# TYPE g gauge\ng NaN\n# TYPE a_created gauge\na_created 1\n";
+                    h_bucket{m=\"n\",le=\"0.5\"} 1\nh_bucket{m=\"n\",le=\"+Inf\"} 2\n\
+                    h_sum{m=\"n\"} 4\nh_count{m=\"n\"} 2\n# TYPE g gauge\ng NaN\n\
+                    # TYPE a_created gauge\na_created 1\n";
         spool.push(Ns(5), Ns(2), page);
         spool.push(Ns(9), Ns(1), "g 1\n");
         let mut seen = Vec::new();

@@ -306,7 +306,8 @@ fn sglang_repeats_itself_by_rank_and_by_priority() {
     let page = |at, count: u32, sum: f64| {
         let text = format!(
             "# TYPE sglang:num_running_reqs gauge\n\
-             sglang:num_running_reqs{{tp_rank=\"0\"}} 5\nsglang:num_running_reqs{{tp_rank=\"1\"}} 5\n\
+             sglang:num_running_reqs{{tp_rank=\"0\"}} 5\n\
+             sglang:num_running_reqs{{tp_rank=\"1\"}} 5\n\
              # TYPE sglang:num_queue_reqs gauge\n\
              sglang:num_queue_reqs{{priority=\"\"}} 7\nsglang:num_queue_reqs{{priority=\"1\"}} 3\n\
              sglang:num_queue_reqs{{priority=\"2\"}} 4\n\
