@@ -23,6 +23,7 @@ pub mod report;
 pub mod runtime;
 pub mod schedule;
 pub mod scrape;
+pub mod server_metrics;
 pub mod sse;
 pub mod stats;
 pub mod view;

@@ -311,10 +311,7 @@ impl Worker {
         match route {
             Route::Generate(ask) => self.begin(index, ask),
             Route::Models => {
-                let name = match self.shared.options.model.as_str() {
-                    "any" => "mock-model",
-                    name => name,
-                };
+                let name = self.shared.model();
                 let model = serde_json::json!({
                     "id": name, "object": "model", "created": self.shared.created,
                     "owned_by": "tokenring", "root": name, "parent": null,
@@ -335,7 +332,7 @@ impl Worker {
                 self.answer(index, 200, json, "{}");
             }
             Route::Metrics => {
-                let body = self.shared.stats.prometheus();
+                let body = self.shared.stats.prometheus(self.shared.model());
                 self.answer(index, 200, "text/plain; version=0.0.4", &body);
             }
             Route::Hook(hook) => {

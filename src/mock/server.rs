@@ -76,6 +76,16 @@ pub(super) struct Shared {
     pub(super) tls: Option<TlsServer>,
 }
 
+impl Shared {
+    /// The model that it says to serve.
+    pub(super) fn model(&self) -> &str {
+        match self.options.model.as_str() {
+            "any" => "mock-model",
+            name => name,
+        }
+    }
+}
+
 fn check(options: &Options) -> Result<(), MockError> {
     let rule = |ok: bool, name, need| {
         if ok {

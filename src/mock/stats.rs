@@ -10,6 +10,19 @@ const SUB_BITS: u32 = 6;
 const SUB: usize = 1 << SUB_BITS;
 const BUCKETS: usize = (64 - SUB_BITS as usize + 1) * SUB;
 const CODES: usize = 600;
+/// Bounds of vLLM's buckets, in s.
+const TTFT_BOUNDS: [f64; 22] = [
+    0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0,
+    20.0, 40.0, 80.0, 160.0, 640.0, 2560.0,
+];
+const ITL_BOUNDS: [f64; 18] = [
+    0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0, 20.0,
+    40.0,
+];
+const E2E_BOUNDS: [f64; 19] = [
+    0.3, 0.5, 0.8, 1.0, 1.5, 2.0, 2.5, 5.0, 10.0, 15.0, 20.0, 30.0, 40.0, 50.0, 60.0, 120.0, 240.0,
+    480.0, 960.0,
+];
 
 fn bucket(value: u64) -> usize {
     let octave = (u64::BITS - value.leading_zeros()).saturating_sub(SUB_BITS + 1);
@@ -30,16 +43,23 @@ pub(super) fn add(counter: &AtomicU64, n: u64) {
     counter.store(counter.load(Relaxed) + n, Relaxed);
 }
 
-/// A log-linear histogram of ns.
-pub(super) struct Histogram(Box<[AtomicU64]>);
+/// A log-linear histogram of ns, and their sum.
+pub(super) struct Histogram {
+    counts: Box<[AtomicU64]>,
+    sum: AtomicU64,
+}
 
 impl Histogram {
     fn new() -> Histogram {
-        Histogram((0..BUCKETS).map(|_| AtomicU64::new(0)).collect())
+        Histogram {
+            counts: (0..BUCKETS).map(|_| AtomicU64::new(0)).collect(),
+            sum: AtomicU64::new(0),
+        }
     }
 
     pub(super) fn record(&self, span: Ns) {
-        add(&self.0[bucket(span.0)], 1);
+        add(&self.counts[bucket(span.0)], 1);
+        add(&self.sum, span.0);
     }
 }
 
@@ -50,6 +70,10 @@ pub(super) struct Counters {
     pub(super) aborted: AtomicU64,
     pub(super) accepts: AtomicU64,
     pub(super) events: AtomicU64,
+    /// Answers that came to their end, cut off by no fault: by their length, and of themselves.
+    pub(super) finished: [AtomicU64; 2],
+    pub(super) prompt_tokens: AtomicU64,
+    pub(super) generated_tokens: AtomicU64,
     pub(super) sends: AtomicU64,
     pub(super) bytes: AtomicU64,
     pub(super) blocked: AtomicU64,
@@ -65,7 +89,7 @@ pub(super) struct Counters {
     pub(super) e2e: Histogram,
 }
 
-type Named<'a, T> = [(&'static str, &'a T); 13];
+type Named<'a, T> = [(&'static str, &'a T); 17];
 
 impl Counters {
     pub(super) fn new() -> Counters {
@@ -76,6 +100,9 @@ impl Counters {
             aborted: zero(),
             accepts: zero(),
             events: zero(),
+            finished: [zero(), zero()],
+            prompt_tokens: zero(),
+            generated_tokens: zero(),
             sends: zero(),
             bytes: zero(),
             blocked: zero(),
@@ -113,6 +140,10 @@ impl Counters {
             ("cache_resets", &self.cache_resets),
             ("profile_starts", &self.profile_starts),
             ("profile_stops", &self.profile_stops),
+            ("finished_length", &self.finished[0]),
+            ("finished_stop", &self.finished[1]),
+            ("prompt_tokens", &self.prompt_tokens),
+            ("generated_tokens", &self.generated_tokens),
         ]
     }
 
@@ -228,26 +259,77 @@ impl Stats {
         }
         out.insert("status".to_owned(), Value::Object(codes));
         for k in 0..4 {
-            let mut merged = vec![0u64; BUCKETS];
-            let mut name = "";
-            for thread in &self.threads {
-                let (its_name, histogram) = thread.histograms()[k];
-                name = its_name;
-                for (sum, count) in merged.iter_mut().zip(&histogram.0) {
-                    *sum += count.load(Relaxed);
-                }
-            }
+            let (name, merged, _) = self.merged(k);
             out.insert(name.to_owned(), distribution(&merged));
         }
         Value::Object(out).to_string()
     }
 
-    /// The body of `GET /metrics`, in the format of Prometheus.
-    pub(super) fn prometheus(&self) -> String {
-        let line = |(name, total)| {
-            format!("# TYPE tokenring_mock_{name} gauge\ntokenring_mock_{name} {total}\n")
+    /// One of the histograms, of all threads: name, counts, sum in ns.
+    fn merged(&self, k: usize) -> (&'static str, Vec<u64>, u64) {
+        let mut merged = ("", vec![0u64; BUCKETS], 0);
+        for thread in &self.threads {
+            let (name, histogram) = thread.histograms()[k];
+            merged.0 = name;
+            for (sum, count) in merged.1.iter_mut().zip(&histogram.counts) {
+                *sum += count.load(Relaxed);
+            }
+            merged.2 += histogram.sum.load(Relaxed);
+        }
+        merged
+    }
+
+    /// The body of `GET /metrics`, in the format of Prometheus: names of vLLM, where it has any for
+    /// what the mock counts.
+    pub(super) fn prometheus(&self, model: &str) -> String {
+        let totals = self.totals();
+        let total = |name: &str| {
+            let found = totals.iter().find(|(own, _)| *own == name);
+            found.map_or(0, |(_, total)| *total)
         };
-        self.totals().into_iter().map(line).collect()
+        let model = model
+            .replace('\\', "\\\\")
+            .replace('"', "\\\"")
+            .replace('\n', "\\n");
+        let labels = format!("engine=\"0\",model_name=\"{model}\"");
+        let mut out = String::new();
+        let done = total("completed") + total("aborted") + total("in_flight");
+        let waiting = total("requests").saturating_sub(done);
+        for (name, kind, value) in [
+            ("num_requests_running", "gauge", total("in_flight")),
+            ("num_requests_waiting", "gauge", waiting),
+            ("num_preemptions_total", "counter", 0),
+            ("prompt_tokens_total", "counter", total("prompt_tokens")),
+            (
+                "generation_tokens_total",
+                "counter",
+                total("generated_tokens"),
+            ),
+        ] {
+            out.push_str(&format!(
+                "# TYPE vllm:{name} {kind}\nvllm:{name}{{{labels}}} {value}\n"
+            ));
+        }
+        out.push_str("# TYPE vllm:request_success_total counter\n");
+        for (reason, name) in [("length", "finished_length"), ("stop", "finished_stop")] {
+            let value = total(name);
+            out.push_str(&format!(
+                "vllm:request_success_total{{{labels},finished_reason=\"{reason}\"}} {value}\n"
+            ));
+        }
+        for (k, name, bounds) in [
+            (1, "time_to_first_token_seconds", &TTFT_BOUNDS[..]),
+            (2, "inter_token_latency_seconds", &ITL_BOUNDS[..]),
+            (3, "e2e_request_latency_seconds", &E2E_BOUNDS[..]),
+        ] {
+            let (_, counts, sum) = self.merged(k);
+            out.push_str(&histogram(name, &labels, bounds, &counts, Ns(sum)));
+        }
+        for (name, total) in totals {
+            let name = format!("tokenring_mock_{name}");
+            out.push_str(&format!("# TYPE {name} gauge\n{name} {total}\n"));
+        }
+        out
     }
 
     /// Zero, except for what is open and in flight now.
@@ -258,12 +340,36 @@ impl Stats {
                 .chain(&thread.codes)
                 .for_each(|counter| counter.store(0, Relaxed));
             for (_, histogram) in thread.histograms() {
-                histogram.0.iter().for_each(|count| count.store(0, Relaxed));
+                let counts = histogram.counts.iter().chain([&histogram.sum]);
+                counts.for_each(|count| count.store(0, Relaxed));
             }
         }
         self.open.reset_peak();
         self.in_flight.reset_peak();
     }
+}
+
+/// A histogram in the format of Prometheus. What is counted finely is put into the bucket that most
+/// of its 1.6 % lies in.
+fn histogram(name: &str, labels: &str, bounds: &[f64], counts: &[u64], sum: Ns) -> String {
+    let mut out = format!("# TYPE vllm:{name} histogram\n");
+    let (mut at, mut seen) = (0, 0);
+    for bound in bounds {
+        while at < counts.len() && Ns(value_of(at)).as_secs() < *bound {
+            seen += counts[at];
+            at += 1;
+        }
+        out.push_str(&format!(
+            "vllm:{name}_bucket{{{labels},le=\"{bound:?}\"}} {seen}\n"
+        ));
+    }
+    let count: u64 = counts.iter().sum();
+    out.push_str(&format!(
+        "vllm:{name}_bucket{{{labels},le=\"+Inf\"}} {count}\n"
+    ));
+    out.push_str(&format!("vllm:{name}_sum{{{labels}}} {}\n", sum.as_secs()));
+    out.push_str(&format!("vllm:{name}_count{{{labels}}} {count}\n"));
+    out
 }
 
 fn distribution(counts: &[u64]) -> Value {

@@ -33,6 +33,7 @@ pub(super) struct Job {
     /// Tokens after which a fault breaks off; `total` without one.
     end: u32,
     reasoning: u32,
+    prompt: u32,
     start: Ns,
     /// Intended time of the next event.
     next: Ns,
@@ -145,6 +146,7 @@ impl Worker {
             sent: 0,
             total,
             reasoning,
+            prompt,
             start: now(),
             next: Ns::MAX,
             last_send: Ns::ZERO,
@@ -319,6 +321,7 @@ impl Worker {
             self.counters
                 .ttft
                 .record(actual.saturating_since(job.start));
+            add(&self.counters.prompt_tokens, u64::from(job.prompt));
         } else {
             let gap = actual.saturating_since(job.last_send);
             self.counters.itl.record(gap);
@@ -327,7 +330,7 @@ impl Worker {
             .send_lag
             .record(actual.saturating_since(intended));
         job.last_send = actual;
-        let mut events = 0;
+        let (mut events, before) = (0, job.sent);
         while events < count && job.sent < job.end {
             let cut = job.cut(options.tokens_per_chunk);
             job.shapes.tokens(&cut, &patch, out);
@@ -335,6 +338,8 @@ impl Worker {
             events += 1;
         }
         add(&self.counters.events, u64::from(events));
+        let generated = u64::from(job.sent - before);
+        add(&self.counters.generated_tokens, generated);
         if job.sent < job.end {
             if !options.unpaced {
                 let itl = options.gap(|| self.shared.stats.in_flight.now());
@@ -364,7 +369,12 @@ impl Worker {
             _ => {}
         }
         let e2e = at.saturating_since(job.start);
+        let reason = usize::from(!job.is_length);
+        let is_whole = !job.fault.breaks_off();
         self.counters.e2e.record(e2e);
+        if is_whole {
+            add(&self.counters.finished[reason], 1);
+        }
         add(&self.counters.completed, 1);
         self.end_job(index);
         if self.settle(index) {
@@ -394,6 +404,8 @@ impl Worker {
             .send_lag
             .record(actual.saturating_since(job.next));
         add(&self.counters.events, 1);
+        add(&self.counters.prompt_tokens, u64::from(job.prompt));
+        add(&self.counters.generated_tokens, u64::from(job.total));
         let is_alive = match job.fault {
             Fault::Stall | Fault::Reset => true,
             Fault::Cut => {

@@ -1,12 +1,13 @@
 //! The files that are made when a run is over: summaries, and the requests that were sent.
 
-use super::files::{GPU_SAMPLES, INPUTS, file_name};
+use super::files::{GPU_SAMPLES, INPUTS, SERVER_CSV, SERVER_JSON, SERVER_JSONL, file_name};
 use super::outcome::{Run, RunResult};
 use super::plan_text;
 use crate::base::{Ns, limits};
-use crate::config::ExportLevel;
+use crate::config::{ExportLevel, MetricsFormat};
 use crate::engine::{Request, Requests, Turn};
 use crate::report;
+use crate::server_metrics::Spool;
 use crate::stats::{IntervalLog, Totals};
 use sha2::{Digest, Sha256};
 
@@ -74,6 +75,7 @@ pub(super) fn write_files(run: &Run<'_>, result: &RunResult, text: &str) -> Vec<
         written.err().map(|error| error.to_string())
     };
     let files = files.into_iter().chain(slices.into_iter().flatten());
+    let files = files.chain(server_metrics(run, result));
     files.filter_map(write).collect()
 }
 
@@ -100,6 +102,60 @@ pub(super) fn write_gpus(run: &Run<'_>, result: &RunResult) -> Result<(), String
     });
     let finished = file.finish_lines(written.is_err());
     written.and(finished).map_err(|error| error.to_string())
+}
+
+/// What the servers say of themselves, in the forms that are asked for.
+fn server_metrics<'a>(run: &Run<'_>, result: &RunResult) -> Vec<(&'a str, &'a str, Vec<u8>)> {
+    let summary = &result.summary;
+    let asked = run.config.server_metrics.as_ref();
+    let asked = asked.filter(|_| summary.server.is_there());
+    let has = |format| asked.is_some_and(|asked| asked.formats.contains(&format));
+    let mut files = Vec::new();
+    if has(MetricsFormat::Json) {
+        let json = report::server_metrics::json(summary, run.config, run.info);
+        files.push((
+            SERVER_JSON,
+            "_server_metrics.json",
+            report::json::bytes(&json),
+        ));
+    }
+    if has(MetricsFormat::Csv) {
+        let csv = report::server_metrics::csv(summary, run.info);
+        files.push((SERVER_CSV, "_server_metrics.csv", csv));
+    }
+    files
+}
+
+/// Every scrape of the servers' pages; gives what was lost.
+pub(super) fn write_scrapes(run: &Run<'_>, spools: Vec<Spool>) -> Vec<String> {
+    let Some(dir) = run.dir.filter(|_| !spools.is_empty()) else {
+        return Vec::new();
+    };
+    let name = file_name(run.config, SERVER_JSONL, "_server_metrics.jsonl");
+    let mut lost = Vec::new();
+    let mut file = match dir.file(&name) {
+        Ok(file) => file,
+        Err(error) => return vec![error.to_string()],
+    };
+    let mut fault = None;
+    for spool in spools {
+        let missing = spool.left_out();
+        if missing > 0 {
+            lost.push(format!(
+                "{name}: the last {missing} scrapes are more than are kept"
+            ));
+        }
+        spool.replay(|scrape| {
+            if fault.is_none() {
+                let line = report::server_metrics::jsonl(scrape, run.info);
+                fault = file.write(&line).err();
+            }
+        });
+    }
+    let is_full = fault.is_some();
+    let finished = file.finish_lines(is_full).err();
+    lost.extend(fault.or(finished).map(|error| error.to_string()));
+    lost
 }
 
 /// `inputs.json` in AIPerf's form, up to a cap; then the seed and a hash of the sequence.

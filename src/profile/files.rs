@@ -29,7 +29,7 @@ struct Shard {
 }
 
 /// Files of a run: AIPerf's names, and their endings after a prefix.
-const NAMES: [(&str, &str); 12] = [
+const NAMES: [(&str, &str); 15] = [
     ("profile_export_aiperf.json", ".json"),
     ("profile_export_aiperf.csv", ".csv"),
     ("profile_export_console.txt", "_console.txt"),
@@ -42,10 +42,19 @@ const NAMES: [(&str, &str); 12] = [
     ("profile_export_raw.jsonl", "_raw.jsonl"),
     (SHARD, SHARD_ENDING),
     GPU_SAMPLES,
+    (SERVER_JSON, "_server_metrics.json"),
+    (SERVER_CSV, "_server_metrics.csv"),
+    (SERVER_JSONL, "_server_metrics.jsonl"),
 ];
 
 /// The file of the GPUs' samples.
 pub const GPU_SAMPLES: (&str, &str) = ("gpu_telemetry_export.jsonl", "_gpu_telemetry.jsonl");
+/// What the servers say of themselves.
+pub const SERVER_JSON: &str = "server_metrics_export.json";
+/// The same as tables.
+pub const SERVER_CSV: &str = "server_metrics_export.csv";
+/// Every scrape of their pages.
+pub const SERVER_JSONL: &str = "server_metrics_export.jsonl";
 
 /// The names of all files that a run may write.
 pub fn names(config: &Config) -> Vec<String> {

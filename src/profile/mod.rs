@@ -23,6 +23,7 @@ mod records;
 mod replay;
 mod route;
 mod run;
+mod servers;
 mod setup;
 mod signals;
 mod steps;

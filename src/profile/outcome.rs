@@ -7,6 +7,7 @@ use super::files::RecordFiles;
 use super::headroom::headroom;
 use super::method;
 use super::records::{RecordOutcome, uncounted_note};
+use super::servers;
 use super::signals::Signals;
 use super::stops::{self, Backlog};
 use super::store::Payloads;
@@ -19,6 +20,7 @@ use crate::engine::{CoreOutput, FailureLimit, Pace};
 use crate::gpu;
 use crate::report::json::ClientExtras;
 use crate::report::{self, RunInfo, Secrets};
+use crate::server_metrics::Spool;
 use crate::stats::energy::{energy, settle};
 use crate::stats::peaks;
 use crate::stats::slices::{Slice, Sliced};
@@ -195,6 +197,8 @@ pub struct RunResult {
     ended_early: bool,
     /// Until they are finished.
     files: Option<RecordFiles>,
+    /// Scrapes of the servers' pages.
+    pub(super) spools: Vec<Spool>,
 }
 
 /// Sums up and judges; writes and prints nothing.
@@ -229,7 +233,7 @@ pub fn sum_up(run: &Run<'_>, measured: Measured) -> RunResult {
     let cut_short = stops::cut_short(run.signals, run.pace, run.failures, &client);
     client.notes.extend(method);
     client.notes.extend(cut_short.clone());
-    let watched = watch.finish(totals.window);
+    let watched = watched(run, watch, &totals, &mut client);
     let slices = slices(std::mem::take(&mut totals.sliced), &watched, &mut client);
     let (gpus, telemetry) = gpus(&watched.gpus, &mut totals, &mut client);
     (client.verdict, client.reasons) = verdict::judge(run.config, &client, scale(run, &totals));
@@ -250,9 +254,11 @@ pub fn sum_up(run: &Run<'_>, measured: Measured) -> RunResult {
         gpus,
         telemetry,
         slices,
+        server: watched.servers,
     };
     RunResult {
         summary,
+        spools: watched.spools,
         figures,
         extras,
         histograms,
@@ -297,6 +303,8 @@ fn write(run: &Run<'_>, result: &mut RunResult) -> Vec<String> {
     let mut lost = exports::write_files(run, result, &text);
     lost.extend(files.into_iter().flat_map(RecordFiles::finish));
     lost.extend(exports::write_gpus(run, result).err());
+    let spools = std::mem::take(&mut result.spools);
+    lost.extend(exports::write_scrapes(run, spools));
     lost.extend(exports::write_inputs(run).err());
     lost
 }
@@ -312,6 +320,20 @@ fn screen(run: &Run<'_>, result: &RunResult, width: usize) -> String {
         text.insert_str(place, &format!("  {said}\n"));
     }
     run.info.secrets.shown(&text)
+}
+
+/// What was seen beside the requests; a signal ends the wait for servers that count late.
+fn watched(run: &Run<'_>, watch: Watch, totals: &Totals, client: &mut ClientReport) -> Watched {
+    let is_hurried = || run.signals.count() > 0;
+    let watched = watch.finish(totals.window, &is_hurried);
+    let others = run.pace.failed_count() + client.cancelled + client.warmup_in_flight;
+    client.notes.extend(servers::notes(&watched.servers));
+    client.notes.extend(servers::foreign_requests(
+        &watched.servers,
+        figure(totals, "request_count"),
+        others,
+    ));
+    watched
 }
 
 /// GPUs over the measured window, and what the tokens cost in energy; the notes go to the method

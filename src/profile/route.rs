@@ -9,6 +9,11 @@ use crate::runtime::{self, Dial};
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 
+/// A page of metrics may take so long. Large ones take a server about a second.
+const PAGE_TIMEOUT: Ns = Ns::from_ms(3_000);
+/// Bytes of a page: the largest known have some.
+const PAGE_BYTES_MAX: usize = 16 << 20;
+
 /// How the run's sockets are made.
 pub fn dial(config: &Config) -> Dial {
     let wish = &config.connections;
@@ -53,13 +58,6 @@ pub fn headers(config: &Config, url: &Url) -> Vec<(String, String)> {
     all
 }
 
-/// Of a page of metrics: one that is slower, or larger, is of no use every third of a second.
-const PAGE_LIMITS: Limits = Limits {
-    connect: Ns::from_ms(1_000),
-    whole: Ns::from_ms(3_000),
-    body: 8 << 20,
-};
-
 /// What asks for a page beside the requests: over TLS and through the proxy as they are, with the
 /// run's own headers or with none of them. It takes no ports of `--local-port-range`, which the
 /// load may need. Errors: a fragment that says what is wrong with the way.
@@ -73,23 +71,18 @@ pub fn fetch(config: &Config, url: &Url, with_headers: bool) -> Result<Fetch, St
     };
     let tls = url.tls.then(|| TlsClient::new(url.name(), &options));
     let tls = tls.transpose().map_err(|error| error.to_string())?;
-    let mut headers = headers(config, url);
-    if !with_headers {
-        headers.retain(|(name, _)| name.eq_ignore_ascii_case("proxy-authorization"));
-        let agent = format!("tokenring/{}", env!("CARGO_PKG_VERSION"));
-        headers.insert(0, ("User-Agent".into(), agent));
-        headers.insert(1, ("Accept".into(), "text/plain".into()));
-    }
-    let path = request_target(config, url, &format!("{}{}", url.base, url.query));
+    let path = match url.base.as_str() {
+        "" => "/",
+        base => base,
+    };
+    let path = request_target(config, url, &format!("{path}{}", url.query));
+    let headers = page_headers(config, url, with_headers);
+    // A page is most often served on IPv4 only, whatever else its host has.
+    let v4 = addrs.iter().find(|addr| addr.is_ipv4());
     Ok(Fetch {
         url: url.origin_shown(),
         way: Way {
-            // A page is most often served on IPv4 only, whatever else its host has.
-            addr: addrs
-                .iter()
-                .find(|addr| addr.is_ipv4())
-                .or(addrs.first())
-                .copied(),
+            addr: v4.or(addrs.first()).copied(),
             tls,
             via: via(config, url),
             dial: Dial {
@@ -98,8 +91,30 @@ pub fn fetch(config: &Config, url: &Url, with_headers: bool) -> Result<Fetch, St
             },
         },
         request: fetch::request("GET", &path, &url.authority(), &headers),
-        limits: PAGE_LIMITS,
+        limits: Limits {
+            connect: config.connect_timeout.min(PAGE_TIMEOUT),
+            whole: PAGE_TIMEOUT,
+            body: PAGE_BYTES_MAX,
+        },
     })
+}
+
+/// Headers that ask for a page: the run's as far as they are wanted and fit a GET.
+fn page_headers(config: &Config, url: &Url, with_headers: bool) -> Vec<(String, String)> {
+    let is_own = |name: &str| {
+        let given = ["accept", "content-type", "connection"];
+        given.iter().any(|own| name.eq_ignore_ascii_case(own))
+    };
+    let mut sent = headers(config, url);
+    sent.retain(|(name, _)| {
+        let is_way = ["proxy-authorization", "user-agent"];
+        let is_way = is_way.iter().any(|way| name.eq_ignore_ascii_case(way));
+        (with_headers && !is_own(name)) || is_way
+    });
+    let accept = "text/plain;version=0.0.4, */*;q=0.1";
+    sent.push(("Accept".into(), accept.into()));
+    sent.push(("Connection".into(), "close".into()));
+    sent
 }
 
 /// True when a request of the run goes through a proxy.

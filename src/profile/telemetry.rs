@@ -3,13 +3,16 @@
 
 use super::early::Early;
 use super::gpus::{self, Search};
+use super::servers;
 use super::steps::Steps;
 use crate::base::{Ns, now};
 use crate::config::Config;
 use crate::engine::Pace;
 use crate::gpu::{self, Sampler};
+use crate::server_metrics::{self, Collector, Spool, Window};
 use crate::stats::Track;
 use crate::stats::energy::idle_power;
+use crate::stats::server::ServerReport;
 use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::Duration;
@@ -23,14 +26,21 @@ pub struct Watch {
     gpus: Option<Sampler>,
     /// When the first request was about to be sent.
     began: OnceLock<Ns>,
+    servers: Option<Collector>,
+    slice: Option<Ns>,
+    has_warmup: bool,
 }
 
 /// What was seen over the measurement.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct Watched {
     /// GPUs.
     pub gpus: gpu::Telemetry,
-    /// What the servers said of themselves over time.
+    /// What the servers said of themselves.
+    pub servers: ServerReport,
+    /// Every scrape of their pages, where that was asked for.
+    pub spools: Vec<Spool>,
+    /// What was seen over time, on the client's clock.
     pub tracks: Vec<Track>,
 }
 
@@ -46,6 +56,9 @@ impl Watch {
         let (gpus, notes) = gpus::start(config, gpus, cores)?;
         let watch = Watch {
             gpus,
+            servers: servers::start(config, cores)?,
+            slice: config.slice_duration,
+            has_warmup: config.warmups().next().is_some(),
             ..Watch::default()
         };
         Ok((watch, notes))
@@ -67,15 +80,19 @@ impl Watch {
     pub fn mark_start(&self, pace: &Arc<Pace>, cores: &[usize]) {
         // Only the first one counts.
         let _ = self.began.set(now());
-        let Some(gpus) = self.gpus.as_ref().map(Sampler::marker) else {
+        let gpus = self.gpus.as_ref().map(Sampler::marker);
+        let servers = self.servers.as_ref().map(Collector::marker);
+        if gpus.is_none() && servers.is_none() {
             return;
-        };
+        }
         let (pace, cores) = (Arc::downgrade(pace), cores.to_vec());
         let work = move || {
             crate::runtime::avoid(&cores);
             while let Some(pace) = pace.upgrade() {
                 if pace.measured_from().is_some() {
-                    return gpus.mark();
+                    gpus.iter().for_each(gpu::Marker::mark);
+                    servers.iter().for_each(server_metrics::Marker::mark);
+                    return;
                 }
                 drop(pace);
                 thread::sleep(LOOK);
@@ -85,8 +102,9 @@ impl Watch {
         let _ = thread::Builder::new().name("marker".into()).spawn(work);
     }
 
-    /// Takes last samples and sums up the measurement, `None` where there was none.
-    pub fn finish(self, window: Option<(Ns, Ns)>) -> Watched {
+    /// Takes last samples and sums up the measurement, `None` where there was none. Servers count
+    /// late, and are waited for until `is_hurried`.
+    pub fn finish(self, window: Option<(Ns, Ns)>, is_hurried: &dyn Fn() -> bool) -> Watched {
         let gpus = self.gpus.zip(window);
         let gpus = gpus.map(|(sampler, (from, to))| sampler.stop(from, to));
         let mut gpus = gpus.unwrap_or_default();
@@ -94,9 +112,21 @@ impl Watch {
         for (gpu, tracks) in gpus.gpus.iter_mut().zip(&gpus.tracks) {
             gpu.idle_power_w = idle_power(tracks, began);
         }
-        Watched {
+        let mut watched = Watched {
             gpus,
-            tracks: Vec::new(),
+            ..Watched::default()
+        };
+        if let (Some(servers), Some((from, to))) = (self.servers, window) {
+            let seen = servers.finish(is_hurried);
+            let window = Window {
+                from,
+                to,
+                has_warmup: self.has_warmup,
+                slice: self.slice,
+            };
+            (watched.servers, watched.tracks) = server_metrics::sum_up(&seen, window);
+            watched.spools = seen.into_iter().filter_map(|seen| seen.spool).collect();
         }
+        watched
     }
 }

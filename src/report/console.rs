@@ -3,6 +3,7 @@
 use super::course;
 use super::gpus;
 use super::phases;
+use super::server_console;
 use super::slices;
 use super::support;
 use super::text::{grouped, span, stat, wall};
@@ -47,6 +48,7 @@ pub fn report(summary: &Summary, ours: &[MetricResult], width: usize) -> String 
     if !shared.is_empty() {
         let _ = write!(out, "\n{shared}");
     }
+    out.push_str(&server_console::tables(summary, width));
     out.push_str(&phases::table(&summary.client.phases));
     out.push_str(&slices::section(&summary.slices, width));
     errors(summary, width, &mut out);

@@ -1,7 +1,7 @@
 //! `profile_export_aiperf.json`: AIPerf's keys in AIPerf's order, ours under `client`.
 
 use super::text::wall;
-use super::{RunInfo, course, gpus, input_config, support};
+use super::{RunInfo, course, gpus, input_config, server_metrics, support};
 use crate::base::Ns;
 use crate::config::Config;
 use crate::stats::figures::named;
@@ -100,6 +100,9 @@ pub fn aiperf(summary: &Summary, config: &Config, run: &RunInfo) -> Value {
     }
     if !summary.gpus.is_empty() {
         out.insert("telemetry_data".into(), gpus::telemetry(summary, run));
+    }
+    if let Some(block) = server_metrics::block(summary) {
+        out.insert("server_metrics".into(), block);
     }
     out.insert(
         "input_config".into(),

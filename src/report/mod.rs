@@ -23,6 +23,10 @@ mod many_tests;
 mod phases;
 pub mod search;
 pub mod self_bench;
+mod server_console;
+pub mod server_metrics;
+#[cfg(test)]
+mod server_metrics_tests;
 mod slices;
 mod split;
 mod support;

@@ -114,8 +114,9 @@ pub fn parse(text: &str) -> Page<'_> {
 struct Reader<'a> {
     page: Page<'a>,
     places: HashMap<&'a str, usize>,
-    /// Family of the last sample, which the next is most often of.
+    /// Family and name of the last sample, which the next most often has too.
     last: Option<usize>,
+    last_name: &'a str,
     /// After `# EOF`.
     is_over: bool,
 }
@@ -130,14 +131,19 @@ impl<'a> Reader<'a> {
             return Ok(());
         }
         let sample = sample(line)?;
-        let place = self.family_of(sample.name);
-        self.last = Some(place);
+        let place = match self.last.filter(|_| self.last_name == sample.name) {
+            Some(place) => place,
+            None => self.family_of(sample.name),
+        };
+        (self.last, self.last_name) = (Some(place), sample.name);
         self.page.families[place].samples.push(sample);
         Ok(())
     }
 
     /// Comments of other words mean nothing.
     fn comment(&mut self, comment: &'a str) {
+        // A family that is told of now may be the one of the next sample.
+        self.last_name = "";
         let (word, rest) = split(comment);
         match word {
             "EOF" => self.is_over = true,
@@ -218,7 +224,8 @@ fn split(text: &str) -> (&str, &str) {
 }
 
 fn sample(line: &str) -> Result<Sample<'_>, &'static str> {
-    let end = line.find(['{', ' ', '\t']).ok_or("no value")?;
+    let is_end = |b: u8| matches!(b, b'{' | b' ' | b'\t');
+    let end = line.bytes().position(is_end).ok_or("no value")?;
     let (name, rest) = line.split_at(end);
     if !is_name(name) {
         return Err("no name of a metric");
@@ -229,7 +236,9 @@ fn sample(line: &str) -> Result<Sample<'_>, &'static str> {
         None => rest,
     };
     // An exemplar follows a value; no label's text can come here.
-    let rest = rest.split_once(" #").map_or(rest, |(rest, _)| rest);
+    let is_apart = |at: &usize| rest[..*at].ends_with(' ');
+    let exemplar = memchr::memchr(b'#', rest.as_bytes()).filter(is_apart);
+    let rest = &rest[..exemplar.unwrap_or(rest.len())];
     let mut words = rest.split_ascii_whitespace();
     let value = words.next().ok_or("no value")?;
     let value = number(value).ok_or("the value is no number")?;
@@ -312,11 +321,21 @@ fn unescaped(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
+/// What a name is made of.
+const NAME: [bool; 256] = {
+    let mut all = [false; 256];
+    let mut b = 0;
+    while b < 128u8 {
+        all[b as usize] = b.is_ascii_alphanumeric() || matches!(b, b'_' | b':' | b'.');
+        b += 1;
+    }
+    all
+};
+
 /// Letters, digits, `_` and `:`, no digit first.
 fn is_name(text: &str) -> bool {
-    let is_part = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b':' | b'.');
     let first = text.bytes().next();
-    first.is_some_and(|b| !b.is_ascii_digit()) && text.bytes().all(is_part)
+    first.is_some_and(|b| !b.is_ascii_digit()) && text.bytes().all(|b| NAME[usize::from(b)])
 }
 
 /// As Go reads it: also `+Inf`, `-Inf`, `NaN`.
@@ -326,7 +345,12 @@ fn number(text: &str) -> Option<f64> {
         "NaN" | "nan" => Some(f64::NAN),
         "+Inf" | "Inf" | "+inf" | "inf" => Some(f64::INFINITY),
         "-Inf" | "-inf" => Some(f64::NEG_INFINITY),
-        _ if text.contains(|c: char| c.is_ascii_alphabetic() && !matches!(c, 'e' | 'E')) => None,
+        _ if text
+            .bytes()
+            .any(|b| b.is_ascii_alphabetic() && !matches!(b, b'e' | b'E')) =>
+        {
+            None
+        }
         _ => text.parse().ok(),
     }
 }

@@ -42,13 +42,7 @@ impl Series {
 
     /// Statistics over the window; `None` without a sample in it.
     pub fn distribution(&self, start: Ns, end: Ns, deviation: Deviation) -> Option<Distribution> {
-        let mut values = self.window(start, end).to_vec();
-        let mut found = Distribution::from_values(&mut values)?;
-        let n = float_len(values.len());
-        if deviation == Deviation::Sample && n > 1.0 {
-            found.std *= (n / (n - 1.0)).sqrt();
-        }
-        Some(found)
+        distribution_of(&mut self.window(start, end).to_vec(), deviation)
     }
 
     /// The value at a time, by straight lines between samples, the end values beyond them.
@@ -103,6 +97,16 @@ impl Series {
         points.push((end, self.at(end)?));
         Some(points)
     }
+}
+
+/// Statistics of values, which are sorted in place; `None` when empty.
+pub fn distribution_of(values: &mut [f64], deviation: Deviation) -> Option<Distribution> {
+    let mut found = Distribution::from_values(values)?;
+    let n = float_len(values.len());
+    if deviation == Deviation::Sample && n > 1.0 {
+        found.std *= (n / (n - 1.0)).sqrt();
+    }
+    Some(found)
 }
 
 #[cfg(test)]

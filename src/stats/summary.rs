@@ -7,6 +7,7 @@ use super::environment::Environment;
 use super::gate::Assertion;
 use super::record::Phase;
 use super::saturation::Saturation;
+use super::server::ServerReport;
 use super::slices::Slice;
 use super::stability::Stability;
 use crate::base::{Ns, limits::LATE_MAX};
@@ -366,6 +367,8 @@ pub struct Summary {
     pub gpus: Vec<GpuSummary>,
     /// Where they come from.
     pub telemetry: TelemetrySources,
+    /// What the servers say of themselves.
+    pub server: ServerReport,
     /// Slices of the measurement, where they were asked for.
     pub slices: Vec<Slice>,
 }

@@ -14,7 +14,8 @@ pub fn command(url: &str, dir: &Path, flags: &[&str]) -> Command {
     command
         .args(["profile", "-m", "m", "-u", url, "--streaming"])
         .args(["--tokenizer", "builtin"])
-        .args(["--no-gpu-telemetry", "--allow-invalid", "--ui", "none"])
+        .args(["--no-gpu-telemetry", "--no-server-metrics"])
+        .args(["--allow-invalid", "--ui", "none"])
         .arg("--artifact-dir")
         .arg(dir)
         .args(flags)
