@@ -62,10 +62,6 @@ const LACKING: &[Meant] = &[
         "this machine's driver is asked, no url",
     ),
     (
-        "input_config.server_metrics.",
-        "the server's metrics page is not read",
-    ),
-    (
         "metadata.profiling_index",
         "only in the measured phase, as in AIPerf",
     ),
@@ -81,6 +77,14 @@ const LACKING: &[Meant] = &[
 
 /// Keys of ours that AIPerf lacks.
 const ADDED: &[Meant] = &[
+    (
+        "server_metrics.",
+        "what the servers say by common names, beside AIPerf's file of all they say",
+    ),
+    (
+        "input_config.server_metrics.",
+        "AIPerf had them switched off in the run with errors",
+    ),
     ("client", "our own account"),
     ("tokenring_version", "see aiperf_version"),
     ("*.p99_9", "a percentile more"),

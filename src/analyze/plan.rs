@@ -126,6 +126,7 @@ impl Options {
             preflight: !own,
             gpu_telemetry: None,
             server_metrics: None,
+            server_metrics: None,
             check_stamps: true,
             ..Config::default()
         }
