@@ -126,7 +126,6 @@ impl Options {
             preflight: !own,
             gpu_telemetry: None,
             server_metrics: None,
-            server_metrics: None,
             check_stamps: true,
             ..Config::default()
         }
