@@ -178,14 +178,10 @@ fn a_second_in_which_the_server_stands_still_is_flagged_and_unexplained() {
     let flags: Vec<&Value> = found
         .iter()
         .flat_map(|slice| slice["flags"].as_array().unwrap())
-        .filter(|flag| flag["value"].as_f64().unwrap() > 500.0)
+        // A stop in mid-stream is a gap, of which a request's mean of three has a third.
+        .filter(|flag| flag["value"].as_f64().unwrap() > 200.0)
         .collect();
     assert!(!flags.is_empty(), "{}", ran.screen);
-    assert!(
-        flags
-            .iter()
-            .all(|flag| flag["metric"] == "time_to_first_token")
-    );
     assert!(
         flags
             .iter()
