@@ -10,7 +10,7 @@ use std::borrow::Cow;
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 use tokenring::config::Api;
-use tokenring::endpoint::{EventReader, Part, read_event};
+use tokenring::endpoint::{Endpoint, EventReader, Part};
 use tokenring::sse::{Decoder, Event};
 
 /// Texts of the stream's events.
@@ -97,7 +97,7 @@ fn pass(decoder: &mut Decoder, events: &[Vec<u8>], read: &mut Read) {
 }
 
 fn main() {
-    let mut reader = EventReader::new(Api::Chat);
+    let mut reader = EventReader::new(Api::Chat.into());
     let ways: [(&str, Read); 4] = [
         (
             "tokenring",
@@ -105,7 +105,7 @@ fn main() {
         ),
         (
             "tokenring, no memory",
-            Box::new(|data| found(&read_event(Api::Chat, b"", data))),
+            Box::new(|data| found(&Endpoint::from(Api::Chat).read_event(b"", data))),
         ),
         ("serde_json value", Box::new(by_value)),
         ("serde types", Box::new(by_types)),

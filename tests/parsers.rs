@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, RngSeed};
 use serde_json::{Value, json};
 use tokenring::config::Api;
-use tokenring::endpoint::{EventReader, Part, read_body, read_by_value, read_event, unescape};
+use tokenring::endpoint::{Endpoint, EventReader, Part, unescape};
 use tokenring::http::codec::{CodecError, Piece, ResponseDecoder};
 use tokenring::schedule::{TraceTimes, trace_times};
 use tokenring::sse::{self, Decoder, Event};
@@ -122,8 +122,8 @@ fn said(part: Part<'_>) -> (Vec<String>, Part<'static>) {
 /// The fast way takes what serde_json takes, and says the same of it.
 fn check_both_ways(data: &[u8]) {
     for api in APIS {
-        let fast = read_body(api, data).ok().map(said);
-        let slow = read_by_value(api, data).ok().map(said);
+        let fast = Endpoint::from(api).read_body(data).ok().map(said);
+        let slow = Endpoint::from(api).read_by_value(data).ok().map(said);
         assert_eq!(fast, slow, "{api:?} {:?}", String::from_utf8_lossy(data));
     }
 }
@@ -374,14 +374,14 @@ proptest! {
             let _ = read([head, input]);
             let mut decoder = Decoder::new();
             let fed = decoder.feed(input, &mut |event: Event<'_>| {
-                let _ = read_event(Api::Chat, event.name, event.data);
+                let _ = Endpoint::from(Api::Chat).read_event(event.name, event.data);
             });
             prop_assert!(fed.is_ok());
             check_both_ways(input);
             for api in APIS {
-                let _ = read_event(api, b"", input);
-                let _ = read_event(api, b"error", input);
-                let _ = read_body(api, input);
+                let _ = Endpoint::from(api).read_event(b"", input);
+                let _ = Endpoint::from(api).read_event(b"error", input);
+                let _ = Endpoint::from(api).read_body(input);
             }
         }
     }
@@ -389,7 +389,7 @@ proptest! {
     #[test]
     fn a_chat_event_reads_as_a_plain_json_reader_reads_it(event in chat_event()) {
         for text in [event.to_string(), format!("{event:#}")] {
-            let part = read_event(Api::Chat, b"", text.as_bytes());
+            let part = Endpoint::from(Api::Chat).read_event(b"", text.as_bytes());
             prop_assert!(part.error.is_none(), "{text}");
             prop_assert_eq!(by_part(&part), by_value(&event));
             let prompt = event["usage"]["prompt_tokens"].as_u64();
@@ -409,15 +409,15 @@ proptest! {
         changes in prop::collection::vec((any::<usize>(), changed_byte()), 0..12),
     ) {
         for api in APIS {
-            let mut reader = EventReader::new(api);
+            let mut reader = EventReader::new(api.into());
             for event in &events {
                 // Once whole, so that it is known, then with a byte changed here and there.
                 let mut bytes = event.clone().into_bytes();
-                prop_assert_eq!(reader.read(b"", &bytes), read_event(api, b"", &bytes));
+                prop_assert_eq!(reader.read(b"", &bytes), Endpoint::from(api).read_event(b"", &bytes));
                 for &(at, byte) in &changes {
                     let at = at % bytes.len();
                     let before = std::mem::replace(&mut bytes[at], byte);
-                    prop_assert_eq!(reader.read(b"", &bytes), read_event(api, b"", &bytes));
+                    prop_assert_eq!(reader.read(b"", &bytes), Endpoint::from(api).read_event(b"", &bytes));
                     bytes[at] = before;
                 }
             }
@@ -428,7 +428,7 @@ proptest! {
     fn a_cut_event_is_an_error_and_no_content(event in chat_event(), cut in any::<usize>()) {
         let text = event.to_string();
         let cut = &text.as_bytes()[..cut % text.len()];
-        let part = read_event(Api::Chat, b"", cut);
+        let part = Endpoint::from(Api::Chat).read_event(b"", cut);
         prop_assert!(part.error.is_some() && !part.has_content());
     }
 }
@@ -445,7 +445,7 @@ struct Answer {
 fn answer_of(api: Api, story: &Story) -> Answer {
     let mut answer = Answer::default();
     for (name, data) in &story.events {
-        let part = read_event(api, name, data);
+        let part = Endpoint::from(api).read_event(name, data);
         assert_eq!(part.error, None);
         answer.text += &plain(part.answer.as_deref());
         answer.finished_count += usize::from(part.finished);

@@ -4,7 +4,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use tokenring::config::Api;
-use tokenring::endpoint::{EventReader, Part, read_body, read_by_value, read_event, unescape};
+use tokenring::endpoint::{Endpoint, EventReader, Part, unescape};
 
 fuzz_target!(|data: &[u8]| {
     for api in [
@@ -13,15 +13,15 @@ fuzz_target!(|data: &[u8]| {
         Api::TritonTensorrtllm,
         Api::TritonVllm,
     ] {
-        let _ = read_event(api, b"", data);
-        let _ = read_event(api, b"error", data);
-        let _ = read_event(api, b"ping", data);
-        let mut reader = EventReader::new(api);
+        let _ = Endpoint::from(api).read_event(b"", data);
+        let _ = Endpoint::from(api).read_event(b"error", data);
+        let _ = Endpoint::from(api).read_event(b"ping", data);
+        let mut reader = EventReader::new(api.into());
         for event in data.split(|&byte| byte == b'\n') {
-            assert_eq!(reader.read(b"", event), read_event(api, b"", event));
+            assert_eq!(reader.read(b"", event), Endpoint::from(api).read_event(b"", event));
         }
-        let fast = read_body(api, data).ok().map(said);
-        let slow = read_by_value(api, data).ok().map(said);
+        let fast = Endpoint::from(api).read_body(data).ok().map(said);
+        let slow = Endpoint::from(api).read_by_value(data).ok().map(said);
         assert_eq!(fast, slow);
     }
 });

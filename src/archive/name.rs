@@ -1,7 +1,7 @@
 //! The name of a run's folder, as both peers make it.
 
 use crate::base::printable;
-use crate::config::{Api, Config, Load};
+use crate::config::{Config, Load};
 use sha2::{Digest, Sha256};
 
 /// Bytes of a model's name in a folder's: the rest of the name, and what a moved folder gets, must
@@ -11,12 +11,7 @@ const MODEL_BYTES_MAX: usize = 120;
 /// `<model>-<service>-<endpoint>-<stimulus>`, with `/` in the model as `_`.
 pub fn run_name(config: &Config) -> String {
     let model = model_name(config.model.as_deref().unwrap_or("model"));
-    let service = match config.api {
-        Api::Chat => "openai-chat",
-        Api::Completions => "openai-completions",
-        Api::TritonTensorrtllm => "triton-tensorrtllm",
-        Api::TritonVllm => "triton-vllm",
-    };
+    let service = config.api.tag();
     let end = config.place.as_ref().map(|(_, end)| end.clone());
     let end = end.unwrap_or_else(|| stimulus(config.load()));
     format!("{model}-{service}-{end}")

@@ -1,6 +1,7 @@
 //! Settings, checked: what a run is asked to do. Immutable, no side effects; flags, file and
 //! environment become one [`Config`].
 
+mod api;
 mod axis;
 mod check;
 mod connections;
@@ -18,6 +19,7 @@ mod sweep;
 mod telemetry;
 mod url;
 
+pub use api::Api;
 pub use axis::{AXES, Axis, find as axis};
 pub use check::{Checked, ConfigError};
 pub use connections::{Connections, Exempt, Proxy, Reuse};
@@ -36,19 +38,6 @@ pub use url::parse_url;
 use crate::base::Ns;
 use std::net::IpAddr;
 use std::path::PathBuf;
-
-/// Which API to speak.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Api {
-    /// `/v1/chat/completions`.
-    Chat,
-    /// `/v1/completions`.
-    Completions,
-    /// Triton's generate extension, `v2/models/MODEL/generate[_stream]`, TensorRT-LLM inputs.
-    TritonTensorrtllm,
-    /// The same with vLLM inputs.
-    TritonVllm,
-}
 
 /// `--measurement-interval`: the run ends when its last three windows agree.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -1,6 +1,8 @@
-//! Payloads: the bytes of a request's body, and where it goes.
+//! What payloads are made of, and what chats and urls are put together from.
 
+use super::Endpoint;
 use crate::config::Api;
+use crate::workload::Content;
 use serde_json::{Map, Value, json};
 
 /// What a body is made of.
@@ -8,8 +10,8 @@ use serde_json::{Map, Value, json};
 pub struct BodySpec<'a> {
     /// Model name.
     pub model: &'a str,
-    /// Prompt text.
-    pub prompt: &'a str,
+    /// What is asked, of every kind.
+    pub content: &'a Content,
     /// Ask for a stream.
     pub streaming: bool,
     /// Longest answer, in tokens.
@@ -22,106 +24,29 @@ pub struct BodySpec<'a> {
     pub extra: &'a Map<String, Value>,
 }
 
-/// The body's bytes, members in AIPerf's order.
-pub fn body(api: Api, spec: &BodySpec<'_>) -> Vec<u8> {
-    let mut members = match api {
-        Api::Chat | Api::Completions => openai(api, spec),
-        Api::TritonTensorrtllm | Api::TritonVllm => triton(api, spec),
-    };
-    for (key, value) in spec.extra {
-        let removed = value.is_null() && members.shift_remove(key).is_some();
-        if !removed {
-            members.insert(key.clone(), value.clone());
+impl BodySpec<'_> {
+    /// The one text; the first of several.
+    pub fn prompt(&self) -> &str {
+        self.content.texts.first().map_or("", String::as_str)
+    }
+
+    /// A text that is alone, else the list of all.
+    pub(super) fn one_or_all(&self) -> Value {
+        match self.content.texts.as_slice() {
+            [one] => one.as_str().into(),
+            all => all.into(),
         }
     }
-    Value::Object(members).to_string().into_bytes()
 }
 
 /// A chat's body in three: up to its one message, the message, and what follows. `None` where the
 /// extra members have taken the messages away.
 pub fn chat_parts(spec: &BodySpec<'_>) -> Option<[Vec<u8>; 3]> {
-    let body = body(Api::Chat, spec);
-    let message = json!({ "role": "user", "content": spec.prompt }).to_string();
+    let body = Endpoint::from(Api::Chat).body(spec);
+    let message = json!({ "role": "user", "content": spec.prompt() }).to_string();
     let head = br#"{"messages":["#;
     let rest = body.strip_prefix(head)?.strip_prefix(message.as_bytes())?;
     Some([head.to_vec(), message.into_bytes(), rest.to_vec()])
-}
-
-fn openai(api: Api, spec: &BodySpec<'_>) -> Map<String, Value> {
-    let mut members = Map::new();
-    let chat = api == Api::Chat;
-    if chat {
-        let messages = json!([{ "role": "user", "content": spec.prompt }]);
-        members.insert("messages".into(), messages);
-    } else {
-        members.insert("prompt".into(), spec.prompt.into());
-    }
-    members.insert("model".into(), spec.model.into());
-    members.insert("stream".into(), spec.streaming.into());
-    if let Some(count) = spec.max_tokens {
-        let legacy = !chat || spec.legacy_max_tokens;
-        let key = if legacy {
-            "max_tokens"
-        } else {
-            "max_completion_tokens"
-        };
-        members.insert(key.into(), count.into());
-    }
-    if spec.streaming {
-        members.insert("stream_options".into(), json!({ "include_usage": true }));
-    }
-    if spec.deterministic {
-        members.insert("ignore_eos".into(), true.into());
-        if let Some(count) = spec.max_tokens {
-            members.insert("min_tokens".into(), count.into());
-        }
-    }
-    members
-}
-
-/// Triton's generate extension. The TensorRT-LLM backend takes flat inputs; the vLLM backend takes
-/// sampling parameters under `parameters`.
-fn triton(api: Api, spec: &BodySpec<'_>) -> Map<String, Value> {
-    let mut members = Map::new();
-    members.insert("text_input".into(), spec.prompt.into());
-    let mut parameters = Map::new();
-    if let Some(count) = spec.max_tokens {
-        parameters.insert("max_tokens".into(), count.into());
-    }
-    if api == Api::TritonVllm {
-        members.insert("stream".into(), spec.streaming.into());
-        members.insert("exclude_input_in_output".into(), true.into());
-        if spec.deterministic {
-            parameters.insert("ignore_eos".into(), true.into());
-            if let Some(count) = spec.max_tokens {
-                parameters.insert("min_tokens".into(), count.into());
-            }
-        }
-        members.insert("parameters".into(), parameters.into());
-        return members;
-    }
-    members.append(&mut parameters);
-    members.insert("stream".into(), spec.streaming.into());
-    if spec.deterministic
-        && let Some(count) = spec.max_tokens
-    {
-        members.insert("min_length".into(), count.into());
-    }
-    members
-}
-
-/// The path of an API.
-pub fn path(api: Api, streaming: bool, model: &str) -> String {
-    match (api, streaming) {
-        (Api::Chat, _) => "/v1/chat/completions".into(),
-        (Api::Completions, _) => "/v1/completions".into(),
-        (Api::TritonTensorrtllm | Api::TritonVllm, true) => {
-            format!("/v2/models/{model}/generate_stream")
-        }
-        (Api::TritonTensorrtllm | Api::TritonVllm, false) => {
-            format!("/v2/models/{model}/generate")
-        }
-    }
 }
 
 /// Joins a base path and an API's path: a `/v1` that both have stands once, a base that already
@@ -143,9 +68,10 @@ mod tests {
 
     fn check(api: Api, change: impl Fn(&mut BodySpec<'_>), expected: &str) {
         let extra = Map::new();
+        let content = Content::of("hi".into());
         let mut spec = BodySpec {
             model: "m",
-            prompt: "hi",
+            content: &content,
             streaming: true,
             max_tokens: Some(8),
             legacy_max_tokens: false,
@@ -153,7 +79,10 @@ mod tests {
             extra: &extra,
         };
         change(&mut spec);
-        assert_eq!(String::from_utf8(body(api, &spec)).unwrap(), expected);
+        assert_eq!(
+            String::from_utf8(Endpoint::from(api).body(&spec)).unwrap(),
+            expected
+        );
     }
 
     #[test]
@@ -182,9 +111,10 @@ mod tests {
     fn null_takes_a_member_of_ours_away_and_goes_out_else() {
         let extra: Map<String, Value> =
             serde_json::from_str(r#"{"stream_options":null,"stop":null}"#).unwrap();
+        let content = Content::of("hi".into());
         let spec = BodySpec {
             model: "m",
-            prompt: "hi",
+            content: &content,
             streaming: true,
             max_tokens: None,
             legacy_max_tokens: false,
@@ -192,7 +122,7 @@ mod tests {
             extra: &extra,
         };
         assert_eq!(
-            String::from_utf8(body(Api::Completions, &spec)).unwrap(),
+            String::from_utf8(Endpoint::from(Api::Completions).body(&spec)).unwrap(),
             r#"{"prompt":"hi","model":"m","stream":true,"stop":null}"#
         );
     }
@@ -200,9 +130,10 @@ mod tests {
     #[test]
     fn a_chat_s_parts_are_its_body() {
         let extra = Map::new();
+        let content = Content::of("say \"hi\"\n".into());
         let spec = BodySpec {
             model: "m",
-            prompt: "say \"hi\"\n",
+            content: &content,
             streaming: true,
             max_tokens: Some(8),
             legacy_max_tokens: false,
@@ -210,9 +141,9 @@ mod tests {
             extra: &extra,
         };
         let parts = chat_parts(&spec).unwrap();
-        assert_eq!(parts.concat(), body(Api::Chat, &spec));
+        assert_eq!(parts.concat(), Endpoint::from(Api::Chat).body(&spec));
         let message: Value = serde_json::from_slice(&parts[1]).unwrap();
-        assert_eq!(message["content"], spec.prompt);
+        assert_eq!(message["content"], spec.prompt());
         let extra = serde_json::from_str(r#"{"messages":null}"#).unwrap();
         assert_eq!(
             chat_parts(&BodySpec {

@@ -1,9 +1,7 @@
 //! One file per API: builds a payload's bytes, and reads text, reasoning, tool calls, usage and
 //! errors from an event or a whole body. No I/O. The mock's shapes and stamps are here too.
 
-use crate::config::Api;
 use crate::stats::Usage;
-use serde_json::Value;
 use std::borrow::Cow;
 
 /// What one event or one whole body says. Text is the inside of a JSON string, still escaped.
@@ -15,6 +13,10 @@ pub struct Part<'a> {
     pub reasoning: Option<Cow<'a, [u8]>>,
     /// Non-empty tool call fragment: names and arguments joined.
     pub tool_call: Option<Cow<'a, [u8]>>,
+    /// The answer text is all of it so far, and takes the place of what came before.
+    pub is_whole_text: bool,
+    /// It bears something that is no text: vectors, scores, images.
+    pub has_data: bool,
     /// A finish reason that is not null.
     pub finished: bool,
     /// `[DONE]`.
@@ -39,106 +41,37 @@ pub struct ErrorPart {
 impl Part<'_> {
     /// True when this event bears content: the only kind that moves a token time.
     pub fn has_content(&self) -> bool {
-        self.answer.is_some() || self.reasoning.is_some() || self.tool_call.is_some()
+        let has_text = self.answer.is_some() || self.reasoning.is_some();
+        has_text || self.tool_call.is_some() || self.has_data
     }
 }
 
 mod body;
+mod chat;
+mod completions;
+mod kind;
+mod openai;
 mod reader;
 mod scan;
 mod shapes;
 pub mod stamp;
 mod text;
+mod triton;
+pub mod voice;
 
-pub use body::{BodySpec, body, chat_parts, join, path};
+pub use body::{BodySpec, chat_parts, join};
+pub use kind::Endpoint;
 pub use reader::EventReader;
 pub use text::{quote, unescape};
-
-/// What an event of a stream says. `name` is the event's name, empty for a plain one.
-///
-/// Never fails: an event named `error`, and a plain one that is no JSON, is an error part. One of
-/// white space alone, and one of another name that is no JSON (a keep-alive), says nothing.
-/// Cost: `benches/parser.rs`; [`EventReader`] is the faster way through a whole stream.
-pub fn read_event<'a>(api: Api, name: &[u8], data: &'a [u8]) -> Part<'a> {
-    let bare = data.trim_ascii();
-    if bare == b"[DONE]" {
-        return Part {
-            done: true,
-            ..Part::default()
-        };
-    }
-    if name == b"error" {
-        return error_event(data);
-    }
-    if bare.is_empty() {
-        return Part::default();
-    }
-    match read(api, data) {
-        Ok(part) => part,
-        Err(_) if !name.is_empty() && name != b"message" => Part::default(),
-        Err(reason) => Part {
-            error: Some(Box::new(ErrorPart {
-                code: None,
-                name: Some("invalid_event".into()),
-                message: format!("an event is no JSON: {reason}"),
-            })),
-            ..Part::default()
-        },
-    }
-}
-
-/// What a whole answer says. Errors: it is no JSON.
-pub fn read_body(api: Api, body: &[u8]) -> Result<Part<'_>, String> {
-    read(api, body).map_err(|reason| format!("the answer is no JSON: {reason}"))
-}
-
-/// [`read_body`] by `serde_json` alone: what tests hold the scan against.
-#[doc(hidden)]
-pub fn read_by_value(api: Api, data: &[u8]) -> Result<Part<'static>, String> {
-    by_value(data, |value| shapes::from_value(api, value)).map_err(|reason| reason.to_string())
-}
-
-fn read(api: Api, data: &[u8]) -> Result<Part<'_>, serde_json::Error> {
-    match scan::scan(api, data) {
-        Some(part) => Ok(part),
-        None => by_value(data, |value| shapes::from_value(api, value)),
-    }
-}
-
-/// An event named `error`: what it says, or its bytes.
-fn error_event(data: &[u8]) -> Part<'static> {
-    let part = |error: ErrorPart| Part {
-        error: Some(Box::new(error)),
-        ..Part::default()
-    };
-    by_value(data, |value| part(shapes::error(value))).unwrap_or_else(|_| {
-        part(ErrorPart {
-            message: String::from_utf8_lossy(data).into_owned(),
-            ..ErrorPart::default()
-        })
-    })
-}
-
-/// Reads JSON; `serde_json` refuses half a surrogate pair, which says something all the same.
-fn by_value(
-    data: &[u8],
-    part_of: impl FnOnce(&Value) -> Part<'static>,
-) -> Result<Part<'static>, serde_json::Error> {
-    let refusal = match serde_json::from_slice(data) {
-        Ok(value) => return Ok(part_of(&value)),
-        Err(refusal) => refusal,
-    };
-    let (mended, is_marked) = text::mark(data).ok_or(refusal)?;
-    let mut part = part_of(&serde_json::from_slice(&mended)?);
-    if is_marked {
-        text::unmark(&mut part);
-    }
-    Ok(part)
-}
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::Api;
+
+    fn read_event<'a>(api: Api, name: &[u8], data: &'a [u8]) -> Part<'a> {
+        Endpoint::from(api).read_event(name, data)
+    }
 
     fn chat(data: &str) -> Part<'_> {
         read_event(Api::Chat, b"", data.as_bytes())
@@ -275,7 +208,11 @@ mod tests {
         let told = r#"{"object":"error","message":"ctx too long","type":"BadRequestError",
             "param":null,"code":400}"#;
         for api in [Api::Chat, Api::Completions, Api::TritonVllm] {
-            let error = read_body(api, told.as_bytes()).unwrap().error.unwrap();
+            let error = Endpoint::from(api)
+                .read_body(told.as_bytes())
+                .unwrap()
+                .error
+                .unwrap();
             assert_eq!(
                 (error.code, error.message.as_str()),
                 (Some(400), "ctx too long")
@@ -362,7 +299,7 @@ mod tests {
             ] {
                 let bytes = shape.to_string().into_bytes();
                 let fast = scan::scan(Api::Chat, &bytes).unwrap();
-                assert_eq!(fast, shapes::from_value(Api::Chat, &shape));
+                assert_eq!(fast, Endpoint::from(Api::Chat).part(&shape));
             }
         }
     }

@@ -1,20 +1,20 @@
 //! The events of streams, which differ in little more than their text.
 
 use super::scan::{self, Hole};
-use super::{Part, read_event};
+use super::{Endpoint, Part};
 use crate::config::Api;
 use std::borrow::Cow;
 use std::ops::Range;
 
-/// Reads the events of many streams as [`read_event`] does, faster where they repeat.
+/// Reads the events of many streams as [`Endpoint::read_event`] does, faster where they repeat.
 ///
 /// It remembers events that were plain text, and which of their strings and numbers say nothing
 /// (`id`, `created`, ..). An event with the same bytes around values of the same kind says the
 /// same, so that only its text is new. Only values that have been seen to differ are looked at.
-/// Cost: a fourth of [`read_event`]'s for a shape that is known.
+/// Cost: a fourth of [`Endpoint::read_event`]'s for a shape that is known.
 #[derive(Debug)]
 pub struct EventReader {
-    api: Api,
+    endpoint: Endpoint,
     shapes: Vec<Shape>,
     /// Where the next shape is written once there are enough.
     oldest: usize,
@@ -33,20 +33,20 @@ const HOLES_MAX: usize = 16;
 
 impl EventReader {
     /// A reader that has seen nothing.
-    pub fn new(api: Api) -> EventReader {
+    pub fn new(endpoint: Endpoint) -> EventReader {
         EventReader {
-            api,
+            endpoint,
             shapes: Vec::new(),
             oldest: 0,
             misses: 0,
         }
     }
 
-    /// What the event says; see [`read_event`].
+    /// What the event says; see [`Endpoint::read_event`].
     #[inline]
     pub fn read<'a>(&mut self, name: &[u8], data: &'a [u8]) -> Part<'a> {
         if !name.is_empty() {
-            return read_event(self.api, name, data);
+            return self.endpoint.read_event(name, data);
         }
         if self.misses <= MISSES_MAX
             && let Some(part) = self.known(data).or_else(|| self.known_by_more(data))
@@ -54,7 +54,7 @@ impl EventReader {
             self.misses = 0;
             return part;
         }
-        let part = read_event(self.api, name, data);
+        let part = self.endpoint.read_event(name, data);
         self.learn(data, &part);
         part
     }
@@ -89,7 +89,7 @@ impl EventReader {
             // The next event is compared with this one.
             self.misses = MISSES_MAX;
         }
-        let Some(shape) = Shape::of(self.api, data, text, is_reasoning) else {
+        let Some(shape) = Shape::of(self.endpoint.api(), data, text, is_reasoning) else {
             return;
         };
         if self.shapes.len() < SHAPES_MAX {
@@ -236,10 +236,11 @@ mod tests {
 
     #[test]
     fn a_reader_that_remembers_says_what_one_that_does_not_says() {
-        let plain = |event: &'static str| read_event(Api::Chat, b"", event.as_bytes());
+        let plain =
+            |event: &'static str| Endpoint::from(Api::Chat).read_event(b"", event.as_bytes());
         for first in EVENTS {
             for second in EVENTS {
-                let mut reader = EventReader::new(Api::Chat);
+                let mut reader = EventReader::new(Api::Chat.into());
                 for event in [first, second, first, second] {
                     let part = reader.read(b"", event.as_bytes());
                     assert_eq!(part, plain(event), "{first} then {second}");
@@ -250,7 +251,7 @@ mod tests {
 
     #[test]
     fn events_that_differ_in_what_says_nothing_have_one_shape() {
-        let mut reader = EventReader::new(Api::Chat);
+        let mut reader = EventReader::new(Api::Chat.into());
         for index in 0..9 {
             let event = format!(
                 r#"{{"id":"x{index}","created":{index}.5,"object":"chunk","choices":[{{"index":0,
@@ -277,7 +278,7 @@ mod tests {
 
     #[test]
     fn events_that_never_repeat_are_learned_from_now_and_then_only() {
-        let mut reader = EventReader::new(Api::Chat);
+        let mut reader = EventReader::new(Api::Chat.into());
         let mut event = |member: usize| {
             let data = format!(r#"{{"k{member}":1,"choices":[{{"delta":{{"content":"a"}}}}]}}"#);
             assert!(reader.read(b"", data.as_bytes()).has_content());

@@ -31,6 +31,10 @@ fn walk<'a>(
     data: &'a [u8],
     free: &mut Option<Vec<(Range<usize>, Hole)>>,
 ) -> Option<Part<'a>> {
+    let triton = api.is_triton();
+    if !triton && !matches!(api, Api::Chat | Api::Completions) {
+        return None;
+    }
     std::str::from_utf8(data).ok()?;
     let mut cursor = Cursor {
         bytes: data,
@@ -38,7 +42,6 @@ fn walk<'a>(
         free: free.take(),
     };
     let mut part = Part::default();
-    let triton = matches!(api, Api::TritonTensorrtllm | Api::TritonVllm);
     cursor.object(&mut |cursor, key| match key {
         b"choices" if !triton => cursor.choices(&mut part),
         b"text_output" if triton => {

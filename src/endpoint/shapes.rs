@@ -1,67 +1,20 @@
-//! The shapes of answers, read from a JSON value: the slow way, and the only one for what is rare.
+//! What answers of all APIs have in common, read from a JSON value: errors and usage.
 
-use super::{ErrorPart, Part};
-use crate::config::Api;
+use super::ErrorPart;
 use crate::stats::Usage;
 use serde_json::Value;
 use std::borrow::Cow;
 
 /// The inside of the JSON string of `text`, absent when empty.
-fn escaped(text: &str) -> Option<Cow<'static, [u8]>> {
+pub(super) fn escaped(text: &str) -> Option<Cow<'static, [u8]>> {
     let quoted = Value::from(text).to_string();
     let inside = &quoted.as_bytes()[1..quoted.len() - 1];
     (!inside.is_empty()).then(|| Cow::Owned(inside.to_vec()))
 }
 
-pub(super) fn from_value(api: Api, value: &Value) -> Part<'static> {
-    let mut part = Part {
-        usage: usage(&value["usage"]),
-        ..Part::default()
-    };
-    if value["object"] == "error" || says_something(&value["error"]) {
-        part.error = Some(Box::new(error(value)));
-        return part;
-    }
-    if matches!(api, Api::TritonTensorrtllm | Api::TritonVllm) {
-        part.answer = value["text_output"].as_str().and_then(escaped);
-        return part;
-    }
-    for choice in value["choices"].as_array().into_iter().flatten() {
-        take_choice(&mut part, choice);
-    }
-    part
-}
-
-/// Joins what a choice says to what those before it in the same event have said.
-fn take_choice(part: &mut Part<'static>, choice: &Value) {
-    part.finished |= !choice["finish_reason"].is_null();
-    let mut answer = choice["text"].as_str().and_then(escaped);
-    let (mut reasoning, mut tool_call) = (None, None);
-    for delta in [&choice["delta"], &choice["message"]] {
-        let text = |key: &str| delta[key].as_str().and_then(escaped);
-        answer = text("content").or(answer);
-        reasoning = text("reasoning_content")
-            .or_else(|| text("reasoning"))
-            .or(reasoning);
-        let calls = delta["tool_calls"].as_array().into_iter().flatten();
-        let joined: String = calls.map(tool_call_text).collect();
-        tool_call = escaped(&joined).or(tool_call);
-    }
-    for (all, more) in [
-        (&mut part.answer, answer),
-        (&mut part.reasoning, reasoning),
-        (&mut part.tool_call, tool_call),
-    ] {
-        match (all, more) {
-            (Some(all), Some(more)) => all.to_mut().extend_from_slice(&more),
-            (all, more) => *all = more.or(all.take()),
-        }
-    }
-}
-
-fn tool_call_text(call: &Value) -> String {
-    let field = |key: &str| call["function"][key].as_str().unwrap_or_default();
-    format!("{}{}", field("name"), field("arguments"))
+/// True for what is an error, whichever API says it.
+pub(super) fn is_error(value: &Value) -> bool {
+    value["object"] == "error" || says_something(&value["error"])
 }
 
 /// Servers send an `error` beside content that says there is none: null, false, 0, or empty.

@@ -210,7 +210,7 @@ impl Core {
         let accountant = Accountant::new(report.cpu);
         let mut reactor = kept.reactor;
         reactor.set_batch(plan.batch);
-        let (check_stamps, reader) = (plan.check_stamps, EventReader::new(plan.api));
+        let (check_stamps, reader) = (plan.check_stamps, EventReader::new(plan.endpoint.clone()));
         let core = Core {
             plan,
             clock_steps_before: reactor.clock_steps_count(),

@@ -4,8 +4,7 @@ use super::plan::CorePlan;
 use super::session::Session;
 use super::slots::Slot;
 use crate::base::{Ns, limits};
-use crate::config::Api;
-use crate::endpoint::{self, EventReader, Part, stamp};
+use crate::endpoint::{Endpoint, EventReader, Part, stamp};
 use crate::http::codec::{ContentType, Head, Piece};
 use crate::sse;
 use crate::stats::{Failure, FailureKind, Record, Stage, StampErrors};
@@ -21,7 +20,7 @@ pub(super) struct Flight {
     /// It holds a prefill slot.
     pub holds_prefill: bool,
     payload: Arc<[u8]>,
-    api: Api,
+    endpoint: Endpoint,
     streaming: bool,
     raw: bool,
     sse: sse::Decoder,
@@ -62,7 +61,7 @@ impl Flight {
             session: None,
             holds_prefill: false,
             payload,
-            api: plan.api,
+            endpoint: plan.endpoint.clone(),
             streaming: plan.streaming,
             raw: plan.raw,
             sse: sse::Decoder::new(),
@@ -263,6 +262,9 @@ impl Flight {
         if buffers.content_times.len() < limits::EVENT_TIMES_MAX {
             buffers.content_times.push(at);
         }
+        if part.is_whole_text {
+            buffers.answer.clear();
+        }
         for text in [&part.answer, &part.tool_call].into_iter().flatten() {
             buffers.answer.extend_from_slice(text);
         }
@@ -356,7 +358,7 @@ impl Flight {
 
     /// The rules of field case SP-5.
     fn complete_stream(&mut self) {
-        let marks = matches!(self.api, Api::Chat | Api::Completions);
+        let marks = self.endpoint.api().marks_end();
         if marks {
             self.record.done_missing = self.done_at.is_none();
             self.record.finish_reason_missing = !self.finish_seen;
@@ -376,7 +378,7 @@ impl Flight {
             return self.fail(FailureKind::Stream, 0, "no_content", text);
         }
         let body = std::mem::take(&mut self.body);
-        match endpoint::read_body(self.api, &body) {
+        match self.endpoint.read_body(&body) {
             Err(text) => {
                 let name = if self.streaming {
                     "content_type"
@@ -404,6 +406,7 @@ impl Flight {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::Api;
 
     fn streaming() -> Flight {
         let record = Record {
@@ -416,7 +419,7 @@ mod tests {
             session: None,
             holds_prefill: false,
             payload: Arc::from([]),
-            api: Api::Chat,
+            endpoint: Api::Chat.into(),
             streaming: true,
             raw: false,
             sse: sse::Decoder::new(),
@@ -449,7 +452,7 @@ mod tests {
         ] {
             let mut flight = streaming();
             let mut shared = Shared {
-                reader: &mut EventReader::new(Api::Chat),
+                reader: &mut EventReader::new(Api::Chat.into()),
                 stamp_errors: &mut None,
             };
             flight.begin_read();

@@ -4,7 +4,7 @@ use super::deadlines::RequestLimits;
 use super::failures::FailureLimit;
 use super::pace::Pace;
 use crate::base::Ns;
-use crate::config::Api;
+use crate::endpoint::Endpoint;
 use crate::http::{Template, TlsClient, Via};
 use crate::runtime::Dial;
 use crate::stats::summary::CoreReport;
@@ -97,8 +97,8 @@ pub struct CorePlan {
     pub cpu: Option<usize>,
     /// Where to.
     pub targets: Arc<[Target]>,
-    /// API of the answers.
-    pub api: Api,
+    /// Reads the answers.
+    pub endpoint: Endpoint,
     /// Answers come as events.
     pub streaming: bool,
     /// Keep every event's bytes.

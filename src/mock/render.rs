@@ -1,9 +1,10 @@
 //! Answers' bytes: events rendered once per model, framed as chunks, stamped as they leave.
 
 use super::options::{Options, UsageMode};
-use super::request::Api;
 use crate::base::Ns;
-use crate::endpoint::stamp;
+use crate::config::Api;
+use crate::endpoint::voice::{Line, Said, Voice};
+use crate::endpoint::{Endpoint, stamp};
 use serde_json::json;
 
 /// Words that are one token each, with the leading space, in o200k and its kin.
@@ -35,11 +36,16 @@ fn framed(event: &str) -> Vec<u8> {
     format!("{:x}\r\n{event}\r\n", event.len()).into_bytes()
 }
 
-/// One framed event with places for the request's id and the stamp.
+/// Stands where a request's id will.
+const ID_PLACE: &str = "################";
+/// Stands where a stamp's bytes will.
+const STAMP_PLACE: &str = "fp_0000000000000000_0000000000000000";
+
+/// One framed event with places for the request's id and the stamp, as far as its API has them.
 pub(super) struct Template {
     bytes: Vec<u8>,
-    id_at: usize,
-    stamp_at: usize,
+    id_at: Option<usize>,
+    stamp_at: Option<usize>,
 }
 
 /// What is written into the places.
@@ -64,12 +70,10 @@ impl Patch {
 impl Template {
     fn new(event: &str) -> Template {
         let bytes = framed(event);
-        let place = |mark: &str| {
-            memchr::memmem::find(&bytes, mark.as_bytes()).map_or(0, |at| at + mark.len())
-        };
+        let place = |mark: &str| memchr::memmem::find(&bytes, mark.as_bytes());
         Template {
-            id_at: place("cmpl-"),
-            stamp_at: place("\"fp_"),
+            id_at: place(ID_PLACE),
+            stamp_at: place(STAMP_PLACE).map(|at| at + stamp::PREFIX.len()),
             bytes,
         }
     }
@@ -79,24 +83,18 @@ impl Template {
         let start = out.len();
         out.extend_from_slice(&self.bytes);
         let event = &mut out[start..];
-        event[self.id_at..self.id_at + ID_DIGITS].copy_from_slice(&patch.id);
-        event[self.stamp_at..self.stamp_at + stamp::BODY_BYTES].copy_from_slice(&patch.stamp);
+        if let Some(at) = self.id_at {
+            event[at..at + ID_DIGITS].copy_from_slice(&patch.id);
+        }
+        if let Some(at) = self.stamp_at {
+            event[at..at + stamp::BODY_BYTES].copy_from_slice(&patch.stamp);
+        }
     }
 }
 
-/// What an event carries.
-#[derive(Clone, Copy)]
-enum Load<'a> {
-    Role,
-    Answer(&'a str),
-    Reasoning(&'a str),
-    Finish(&'a str),
-    Usage(&'a str),
-}
-
-/// Every event of one API and model.
+/// Every event of one API and model. What an API has no event for is empty.
 pub(super) struct Shapes {
-    api: Api,
+    endpoint: Endpoint,
     /// The model's name as JSON, quotes included.
     model: String,
     created: u64,
@@ -104,10 +102,10 @@ pub(super) struct Shapes {
     chunk_bytes: usize,
     answers: Vec<Template>,
     reasonings: Vec<Template>,
-    role: Template,
-    finish_stop: Template,
-    finish_length: Template,
-    done: Vec<u8>,
+    role: Option<Template>,
+    finish_stop: Option<Template>,
+    finish_length: Option<Template>,
+    done: Option<Template>,
     error: Vec<u8>,
     /// A framed comment.
     pub(super) comment: Vec<u8>,
@@ -117,19 +115,18 @@ impl Shapes {
     /// Renders them all. Cost: about 0.2 ms.
     pub(super) fn new(options: &Options, api: Api, model: &str, created: u64) -> Shapes {
         let eol = options.line_end.text();
-        let empty = || Template::new("");
         let mut shapes = Shapes {
-            api,
+            endpoint: api.into(),
             model: json!(model).to_string(),
             created,
             eol,
             chunk_bytes: options.chunk_bytes,
             answers: Vec::new(),
             reasonings: Vec::new(),
-            role: empty(),
-            finish_stop: empty(),
-            finish_length: empty(),
-            done: framed(&format!("data: [DONE]{eol}{eol}")),
+            role: None,
+            finish_stop: None,
+            finish_length: None,
+            done: None,
             error: framed(&format!(
                 "data: {}{eol}{eol}",
                 error_body(500, "mock fault")
@@ -139,81 +136,55 @@ impl Shapes {
         let per_chunk = options.tokens_per_chunk;
         for start in 0..64 {
             let text = words(start, per_chunk);
-            shapes.answers.push(shapes.render(Load::Answer(&text)));
-            shapes
-                .reasonings
-                .push(shapes.render(Load::Reasoning(&text)));
+            let answer = shapes.render(Line::Answer {
+                text: &text,
+                so_far: &text,
+            });
+            let reasoning = shapes.render(Line::Reasoning(&text));
+            shapes.answers.extend(answer);
+            shapes.reasonings.extend(reasoning);
         }
-        shapes.role = shapes.render(Load::Role);
-        shapes.finish_stop = shapes.render(Load::Finish("stop"));
-        shapes.finish_length = shapes.render(Load::Finish("length"));
+        shapes.role = shapes.render(Line::Open);
+        shapes.finish_stop = shapes.render(Line::Finish("stop"));
+        shapes.finish_length = shapes.render(Line::Finish("length"));
+        shapes.done = shapes.render(Line::Done);
         shapes
     }
 
-    fn render(&self, load: Load) -> Template {
-        let bare = self.event(load, 0);
-        let missing = match load {
-            Load::Answer(_) | Load::Reasoning(_) => self.chunk_bytes.saturating_sub(bare.len()),
+    fn render(&self, line: Line<'_>) -> Option<Template> {
+        let bare = self.event(line, 0)?;
+        let missing = match line {
+            Line::Answer { .. } | Line::Reasoning(_) => self.chunk_bytes.saturating_sub(bare.len()),
             _ => 0,
         };
-        if missing == 0 {
-            Template::new(&bare)
-        } else {
-            Template::new(&self.event(load, missing))
-        }
+        let event = match missing {
+            0 => bare,
+            _ => self.event(line, missing)?,
+        };
+        Some(Template::new(&event))
     }
 
-    fn event(&self, load: Load, pad: usize) -> String {
-        let id = "0".repeat(ID_DIGITS + pad);
-        let fp = format!("fp_{}", "0".repeat(stamp::BODY_BYTES));
-        let (model, created, eol) = (&self.model, self.created, self.eol);
-        if self.api == Api::Triton {
-            let text = match load {
-                Load::Answer(text) | Load::Reasoning(text) => text,
-                _ => "",
-            };
-            return format!(
-                "data: {{\"id\":\"cmpl-{id}\",\"model_name\":{model},\"model_version\":\"1\",\
-                 \"stamp\":\"{fp}\",\"text_output\":\"{text}\"}}{eol}{eol}"
-            );
+    fn event(&self, line: Line<'_>, pad: usize) -> Option<String> {
+        let id = format!("{ID_PLACE}{}", "0".repeat(pad));
+        let event = self.endpoint.event(line, &self.voice(&id, STAMP_PLACE))?;
+        Some(match self.eol {
+            "\n" => event,
+            eol => event.replace('\n', eol),
+        })
+    }
+
+    fn voice<'a>(&'a self, id: &'a str, stamp: &'a str) -> Voice<'a> {
+        Voice {
+            id,
+            stamp,
+            model: &self.model,
+            created: self.created,
         }
-        let is_chat = self.api == Api::Chat;
-        let choice = |inner: &str, reason: &str| {
-            format!("{{\"index\":0,{inner},\"logprobs\":null,\"finish_reason\":{reason}}}")
-        };
-        let delta = |inner: &str| format!("\"delta\":{{{inner}}}");
-        let choices = match load {
-            Load::Role => choice(&delta("\"role\":\"assistant\",\"content\":\"\""), "null"),
-            Load::Reasoning(text) if is_chat => {
-                choice(&delta(&format!("\"reasoning_content\":\"{text}\"")), "null")
-            }
-            Load::Answer(text) if is_chat => {
-                choice(&delta(&format!("\"content\":\"{text}\"")), "null")
-            }
-            Load::Answer(text) | Load::Reasoning(text) => {
-                choice(&format!("\"text\":\"{text}\""), "null")
-            }
-            Load::Finish(reason) if is_chat => choice(&delta(""), &format!("\"{reason}\"")),
-            Load::Finish(reason) => choice("\"text\":\"\"", &format!("\"{reason}\"")),
-            Load::Usage(_) => String::new(),
-        };
-        let tail = match load {
-            Load::Usage(usage) => format!(",\"usage\":{usage}"),
-            _ => String::new(),
-        };
-        let (prefix, object) = names(self.api, true);
-        format!(
-            "data: {{\"id\":\"{prefix}-{id}\",\"object\":\"{object}\",\"created\":{created},\
-             \"model\":{model},\"system_fingerprint\":\"{fp}\",\"choices\":[{choices}]{tail}}}\
-             {eol}{eol}"
-        )
     }
 
     /// Appends the event that opens a stream, where the API has one.
     pub(super) fn open(&self, patch: &Patch, out: &mut Vec<u8>) {
-        if self.api == Api::Chat {
-            self.role.write(patch, out);
-        }
+        write(self.role.as_ref(), patch, out);
     }
 
     /// Appends `count` tokens from number `start` on as one event.
@@ -223,34 +194,35 @@ impl Shapes {
         } else {
             &self.answers
         };
-        if cut.is_whole {
-            set[cut.start as usize % 64].write(patch, out);
-            return;
+        if cut.is_whole
+            && !self.endpoint.api().repeats()
+            && let Some(event) = set.get(cut.start as usize % 64)
+        {
+            return event.write(patch, out);
         }
         let text = words(cut.start, cut.count);
-        let load = if cut.is_reasoning {
-            Load::Reasoning(&text)
-        } else {
-            Load::Answer(&text)
+        let line = match cut.is_reasoning {
+            true => Line::Reasoning(&text),
+            false => Line::Answer {
+                text: &text,
+                so_far: &words(0, cut.start + cut.count),
+            },
         };
-        self.render(load).write(patch, out);
+        write(self.render(line).as_ref(), patch, out);
     }
 
     /// Appends finish, usage, `[DONE]` and the last chunk, as they apply.
     pub(super) fn close(&self, end: &End, patch: &Patch, out: &mut Vec<u8>) {
-        if self.api != Api::Triton {
-            let finish = if end.is_length {
-                &self.finish_length
-            } else {
-                &self.finish_stop
-            };
-            finish.write(patch, out);
-            if let Some(usage) = &end.usage {
-                self.render(Load::Usage(usage)).write(patch, out);
-            }
-            if end.says_done {
-                out.extend_from_slice(&self.done);
-            }
+        let finish = match end.is_length {
+            true => &self.finish_length,
+            false => &self.finish_stop,
+        };
+        write(finish.as_ref(), patch, out);
+        if let Some(usage) = &end.usage {
+            write(self.render(Line::Usage(usage)).as_ref(), patch, out);
+        }
+        if end.says_done {
+            write(self.done.as_ref(), patch, out);
         }
         out.extend_from_slice(LAST_CHUNK);
     }
@@ -261,38 +233,32 @@ impl Shapes {
         out.extend_from_slice(LAST_CHUNK);
     }
 
-    /// The whole answer as one JSON body.
-    pub(super) fn body(&self, tokens: u32, reasoning: u32, end: &End, patch: &Patch) -> String {
-        let text = words(reasoning, tokens - reasoning);
+    /// The whole answer as one JSON body, to a request of so many inputs.
+    pub(super) fn body(
+        &self,
+        tokens: u32,
+        reasoning: u32,
+        inputs: usize,
+        end: &End,
+        patch: &Patch,
+    ) -> String {
         let ascii = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        let (id, fp) = (ascii(&patch.id), ascii(&patch.stamp));
-        let (model, created) = (&self.model, self.created);
-        let reason = if end.is_length { "length" } else { "stop" };
-        if self.api == Api::Triton {
-            let text = words(0, tokens);
-            return format!(
-                "{{\"id\":\"cmpl-{id}\",\"model_name\":{model},\"model_version\":\"1\",\
-                 \"stamp\":\"fp_{fp}\",\"text_output\":\"{text}\"}}"
-            );
-        }
-        let inner = match (self.api, reasoning) {
-            (Api::Chat, 0) => {
-                format!("\"message\":{{\"role\":\"assistant\",\"content\":\"{text}\"}}")
-            }
-            (Api::Chat, n) => format!(
-                "\"message\":{{\"role\":\"assistant\",\"reasoning_content\":\"{}\",\
-                 \"content\":\"{text}\"}}",
-                words(0, n)
-            ),
-            _ => format!("\"text\":\"{}\"", words(0, tokens)),
+        let stamp = format!("{}{}", stamp::PREFIX, ascii(&patch.stamp));
+        let said = Said {
+            answer: &words(reasoning, tokens - reasoning),
+            reasoning: &words(0, reasoning),
+            reason: if end.is_length { "length" } else { "stop" },
+            usage: end.usage.as_deref(),
+            inputs,
         };
-        let usage = end.usage.as_deref().unwrap_or("null");
-        let (prefix, object) = names(self.api, false);
-        format!(
-            "{{\"id\":\"{prefix}-{id}\",\"object\":\"{object}\",\"created\":{created},\
-             \"model\":{model},\"system_fingerprint\":\"fp_{fp}\",\"choices\":[{{\"index\":0,\
-             {inner},\"logprobs\":null,\"finish_reason\":\"{reason}\"}}],\"usage\":{usage}}}"
-        )
+        let id = ascii(&patch.id);
+        self.endpoint.answer(&self.voice(&id, &stamp), &said)
+    }
+}
+
+fn write(event: Option<&Template>, patch: &Patch, out: &mut Vec<u8>) {
+    if let Some(event) = event {
+        event.write(patch, out);
     }
 }
 
@@ -310,14 +276,6 @@ pub(super) struct End {
     pub(super) is_length: bool,
     pub(super) says_done: bool,
     pub(super) usage: Option<String>,
-}
-
-fn names(api: Api, streams: bool) -> (&'static str, &'static str) {
-    match (api, streams) {
-        (Api::Chat, true) => ("chatcmpl", "chat.completion.chunk"),
-        (Api::Chat, false) => ("chatcmpl", "chat.completion"),
-        _ => ("cmpl", "text_completion"),
-    }
 }
 
 /// The usage object. With details, half of the prompt was cached, and a quarter and an eighth of
@@ -381,7 +339,7 @@ mod tests {
 
     #[test]
     fn events_are_json_of_the_asked_size_with_stamp_and_id() {
-        for api in [Api::Chat, Api::Completions, Api::Triton] {
+        for api in [Api::Chat, Api::Completions, Api::TritonVllm] {
             let options = Options {
                 chunk_bytes: 300,
                 ..Options::default()
@@ -426,11 +384,11 @@ mod tests {
             usage: Some(usage(UsageMode::Details, 10, 8, 2)),
         };
         let patch = Patch::new(1, Ns(5), Ns(6));
-        for api in [Api::Chat, Api::Completions, Api::Triton] {
-            let body = shapes(api, &options).body(8, 2, &end, &patch);
+        for api in [Api::Chat, Api::Completions, Api::TritonVllm] {
+            let body = shapes(api, &options).body(8, 2, 1, &end, &patch);
             let value: serde_json::Value = serde_json::from_str(&body).unwrap();
             assert_eq!(stamp::find(body.as_bytes()), Some((Ns(5), Ns(6))));
-            if api != Api::Triton {
+            if !api.is_triton() {
                 assert_eq!(value["usage"]["total_tokens"], 18);
                 assert_eq!(value["choices"][0]["finish_reason"], "length");
             }

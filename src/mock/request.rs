@@ -1,22 +1,18 @@
 //! A request's bytes -> what it asks.
 
+use crate::config::Api;
+use crate::endpoint::Endpoint;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use std::borrow::Cow;
+use std::collections::HashMap;
+use std::sync::LazyLock;
 
 /// Bytes of a request's head: more than any client sends.
 const HEAD_BYTES_MAX: usize = 64 * 1024;
 /// Bytes of a request's body: a prompt of 16 million tokens.
 pub(super) const BODY_BYTES_MAX: usize = 64 * 1024 * 1024;
 const HEADERS_MAX: usize = 96;
-
-/// Whose shapes an answer has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Api {
-    Chat,
-    Completions,
-    Triton,
-}
 
 /// What a path and method mean.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,6 +46,8 @@ pub(super) struct Ask {
     pub(super) max_tokens: Option<u32>,
     /// Bytes of the prompt's JSON.
     pub(super) prompt_bytes: usize,
+    /// Texts, images or passages in it.
+    pub(super) inputs: usize,
 }
 
 /// A whole request.
@@ -210,8 +208,6 @@ fn read_body<'a>(head: &Head, data: &'a [u8]) -> Result<(Cow<'a, [u8]>, usize), 
 fn route(method: &str, path: &str, body: &[u8]) -> Route {
     let path = path.split('?').next().unwrap_or(path);
     match (method, path) {
-        ("POST", "/v1/chat/completions") => ask(Api::Chat, None, false, body),
-        ("POST", "/v1/completions") => ask(Api::Completions, None, false, body),
         ("GET", "/v1/models") => Route::Models,
         ("GET" | "HEAD", "/health" | "/healthz" | "/ping" | "/" | "/v2/health/ready") => {
             Route::Health
@@ -222,12 +218,30 @@ fn route(method: &str, path: &str, body: &[u8]) -> Route {
         ("POST", "/reset_prefix_cache") => Route::Hook(Hook::ResetCache),
         ("POST", "/start_profile") => Route::Hook(Hook::StartProfile),
         ("POST", "/stop_profile") => Route::Hook(Hook::StopProfile),
-        ("POST", path) => match triton(path) {
-            Some((model, streams)) => ask(Api::Triton, Some(model), streams, body),
-            None => Route::NotFound,
+        ("POST", path) => match (spoken(path), triton(path)) {
+            (Some((api, streams)), _) => ask(api, None, streams, body),
+            (None, Some((model, streams))) => ask(Api::TritonVllm, Some(model), streams, body),
+            (None, None) => Route::NotFound,
         },
         _ => Route::NotFound,
     }
+}
+
+/// The API of a path that names no model, and whether its answers are streams whatever is asked.
+fn spoken(path: &str) -> Option<(Api, bool)> {
+    static PATHS: LazyLock<HashMap<String, (Api, bool)>> = LazyLock::new(|| {
+        let mut all = HashMap::new();
+        for api in Api::all().filter(|api| !api.is_triton()) {
+            let endpoint = Endpoint::from(api);
+            let (whole, stream) = (endpoint.path(false, ""), endpoint.path(true, ""));
+            if stream != whole {
+                all.entry(stream).or_insert((api, true));
+            }
+            all.entry(whole).or_insert((api, false));
+        }
+        all
+    });
+    PATHS.get(path).copied()
 }
 
 /// `/v2/models/{m}/generate` and `/v2/models/{m}/versions/{v}/generate_stream`.
@@ -255,11 +269,7 @@ fn ask(api: Api, model: Option<&str>, streams: bool, body: &[u8]) -> Route {
             .or(body.model.as_deref())
             .unwrap_or("mock-model")
             .to_owned(),
-        streams: if api == Api::Triton {
-            streams
-        } else {
-            body.stream.unwrap_or(false)
-        },
+        streams: streams || !api.is_triton() && body.stream.unwrap_or(false),
         wants_usage: body
             .stream_options
             .and_then(|options| options.include_usage)
@@ -269,6 +279,7 @@ fn ask(api: Api, model: Option<&str>, streams: bool, body: &[u8]) -> Route {
             .or(body.max_tokens)
             .or(body.parameters.and_then(|parameters| parameters.max_tokens)),
         prompt_bytes: prompt.map_or(0, |prompt| prompt.get().len()),
+        inputs: 1,
     })
 }
 
@@ -332,7 +343,7 @@ mod tests {
             right.len()
         );
         let ask = generate(data.as_bytes());
-        assert_eq!((ask.api, ask.streams), (Api::Triton, true));
+        assert_eq!((ask.api, ask.streams), (Api::TritonVllm, true));
         assert_eq!((ask.max_tokens, ask.model.as_str()), (Some(3), "a%2Fb"));
     }
 

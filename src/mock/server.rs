@@ -3,10 +3,10 @@
 use super::conn::Conn;
 use super::options::Options;
 use super::render::Shapes;
-use super::request::Api;
 use super::stats::{Counters, Stats};
 use super::wheel::{Entry, Wheel};
 use crate::base::{Ns, clock, now};
+use crate::config::Api;
 use crate::http::{TlsError, TlsServer};
 use rustix::buffer::spare_capacity;
 use rustix::event::epoll;

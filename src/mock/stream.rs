@@ -3,12 +3,13 @@
 use super::fault::Fault;
 use super::options::UsageMode;
 use super::render::{Cut, End, Patch, STREAM_HEAD, Shapes, usage};
-use super::request::{Api, Ask};
+use super::request::Ask;
 use super::server::Worker;
 use super::stats::add;
 use super::wheel::Entry;
 use crate::base::rng::Stream;
 use crate::base::{Ns, Rng, now};
+use crate::config::Api;
 use std::rc::Rc;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -34,6 +35,8 @@ pub(super) struct Job {
     end: u32,
     reasoning: u32,
     prompt: u32,
+    /// Texts, images or passages that were sent.
+    inputs: usize,
     start: Ns,
     /// Intended time of the next event.
     next: Ns,
@@ -147,6 +150,7 @@ impl Worker {
             total,
             reasoning,
             prompt,
+            inputs: ask.inputs,
             start: now(),
             next: Ns::MAX,
             last_send: Ns::ZERO,
@@ -397,9 +401,10 @@ impl Worker {
             return;
         };
         let patch = Patch::new(job.id, job.next, actual);
+        let end = job.closing();
         let body = job
             .shapes
-            .body(job.total, job.reasoning, &job.closing(), &patch);
+            .body(job.total, job.reasoning, job.inputs, &end, &patch);
         self.counters
             .send_lag
             .record(actual.saturating_since(job.next));

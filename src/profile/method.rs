@@ -153,7 +153,7 @@ fn missed_lengths(config: &Config, metrics: &[MetricResult]) -> Option<String> {
     let all = figure(metrics, "request_count")?;
     let fields = match config.api {
         Api::TritonTensorrtllm => "min_length",
-        Api::Chat | Api::Completions | Api::TritonVllm => "ignore_eos and min_tokens",
+        _ => "ignore_eos and min_tokens",
     };
     let advice = match config.osl_deterministic {
         true => format!("the server does not hold to {fields}, which were sent"),

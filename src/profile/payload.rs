@@ -3,9 +3,9 @@
 use super::replay::{Replay, ReplayTurn};
 use crate::base::{Ns, Rng, rng::Stream};
 use crate::config::{Config, Lengths, SessionSpec};
-use crate::endpoint::{self, BodySpec};
+use crate::endpoint::{self, BodySpec, Endpoint};
 use crate::engine::{Drawn, Request, Talk, Turn};
-use crate::workload::{Prompt, PromptSource, TraceInput, draw};
+use crate::workload::{Content, Prompt, PromptSource, TraceInput, draw};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
@@ -22,6 +22,7 @@ const TURNS_STRIDE: u64 = 10_007;
 /// Builds the request of any number; the same on any core.
 pub struct Builder {
     config: Arc<Config>,
+    endpoint: Endpoint,
     model: String,
     prompts: PromptSource,
     replay: Option<Arc<Replay>>,
@@ -41,6 +42,7 @@ impl Builder {
         replay: Option<Arc<Replay>>,
     ) -> Builder {
         Builder {
+            endpoint: Endpoint::of(&config),
             config,
             model,
             prompts,
@@ -87,7 +89,13 @@ impl Builder {
 
     fn alone(&self, entry: u64) -> Request {
         let (prompt, output_tokens) = self.ask(entry);
-        let body = endpoint::body(self.config.api, &self.spec(&prompt.text, output_tokens));
+        self.one(prompt, output_tokens)
+    }
+
+    /// A request that stands alone.
+    fn one(&self, prompt: Prompt, output_tokens: Option<u32>) -> Request {
+        let content = Content::of(prompt.text);
+        let body = self.endpoint.body(&self.spec(&content, output_tokens));
         Request {
             body: body.into(),
             input_tokens: prompt.tokens,
@@ -121,7 +129,8 @@ impl Builder {
         let mut head = Vec::new();
         let turn = |(prompt, output_tokens, think, at): (Prompt, Option<u32>, Ns, Option<Ns>)| {
             // Only `messages` of the extra inputs takes them away, and is refused.
-            let parts = endpoint::chat_parts(&self.spec(&prompt.text, output_tokens));
+            let content = Content::of(prompt.text);
+            let parts = endpoint::chat_parts(&self.spec(&content, output_tokens));
             let [front, message, tail] = parts.unwrap_or_default();
             head = front;
             Turn {
@@ -159,13 +168,7 @@ impl Builder {
         match turns.as_slice() {
             [turn] => {
                 let (prompt, output_tokens) = asked(turn);
-                let spec = self.spec(&prompt.text, output_tokens);
-                Request {
-                    body: endpoint::body(self.config.api, &spec).into(),
-                    input_tokens: prompt.tokens,
-                    output_tokens,
-                    talk: None,
-                }
+                self.one(prompt, output_tokens)
             }
             turns => self.say(turns.iter().map(|turn| {
                 let (prompt, output_tokens) = asked(turn);
@@ -236,10 +239,10 @@ impl Builder {
         )
     }
 
-    fn spec<'a>(&'a self, prompt: &'a str, max_tokens: Option<u32>) -> BodySpec<'a> {
+    fn spec<'a>(&'a self, content: &'a Content, max_tokens: Option<u32>) -> BodySpec<'a> {
         BodySpec {
             model: &self.model,
-            prompt,
+            content,
             streaming: self.config.streaming,
             max_tokens,
             legacy_max_tokens: self.config.legacy_max_tokens,

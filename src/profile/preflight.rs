@@ -3,9 +3,9 @@
 //! Nothing here waits longer than the run's own timeouts, or than `--wait-for-model-timeout`.
 
 use super::early::Early;
+use super::outcome;
 use super::probe;
 use super::route::{self, Unresolved};
-use super::{outcome, setup};
 use crate::base::{Exit, Ns, now};
 use crate::config::{Config, Url, WaitMode};
 use crate::engine::{Request, Target};
@@ -251,7 +251,7 @@ pub fn check(
             warn(config, fault);
         }
         let models = match answer.status {
-            404 if setup::is_openai(config.api) => self::models(config, places, targets, now()),
+            404 if !config.api.is_triton() => self::models(config, places, targets, now()),
             _ => Vec::new(),
         };
         return match probe::explain(&answer, model, &models) {

@@ -16,6 +16,7 @@ use super::watch;
 use crate::archive::RunDir;
 use crate::base::{Anchor, Exit, Ns, limits, now};
 use crate::config::{Config, ExportLevel, Reuse};
+use crate::endpoint::Endpoint;
 use crate::engine::{CoreOutput, CorePlan, RequestLimits, Stop, Worker};
 use crate::report::RunInfo;
 use crate::stats::{AccumulateOptions, Accumulator, Buffers, Environment, Record, Summary};
@@ -308,7 +309,7 @@ fn core_plans(
             core: u16::try_from(core).unwrap_or(u16::MAX),
             cpu: Some(cpu),
             targets: prepared.targets.clone(),
-            api: config.api,
+            endpoint: Endpoint::of(config),
             streaming: config.streaming,
             raw: config.export_level == ExportLevel::Raw,
             check_stamps: config.check_stamps,

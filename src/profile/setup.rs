@@ -5,8 +5,8 @@ use super::replay::Replay;
 use super::route;
 use super::store::Payloads;
 use crate::base::{Ns, limits};
-use crate::config::{Api, Config, Cores, Level, Load, Pattern, PhaseSpec, Reuse, Url};
-use crate::endpoint;
+use crate::config::{Config, Cores, Level, Load, Pattern, PhaseSpec, Reuse, Url};
+use crate::endpoint::{self, Endpoint};
 use crate::engine::{GatePlan, PaceOptions, PhasePlan, Target};
 use crate::http::{Template, TlsClient, TlsOptions};
 use crate::runtime;
@@ -40,9 +40,10 @@ pub fn headers(config: &Config) -> Vec<(String, String)> {
     );
     add("Accept", accept.to_string());
     add("Accept-Encoding", "identity".to_string());
-    add("Content-Type", "application/json".to_string());
-    if let Some(key) = &config.api_key {
-        add("Authorization", format!("Bearer {key}"));
+    let endpoint = Endpoint::of(config);
+    add("Content-Type", endpoint.content_type().to_string());
+    for (name, value) in endpoint.headers(config.api_key.as_deref()) {
+        add(name, value);
     }
     if config.connections.reuse == Reuse::Never {
         // The server closes first, so that the ports of this machine are free at once.
@@ -65,7 +66,7 @@ pub fn path(config: &Config, url: &Url, model: &str) -> String {
     let path = match &config.path {
         Some(path) if path.is_empty() => String::new(),
         Some(path) => format!("/{}", path.trim_start_matches('/')),
-        None => endpoint::path(config.api, config.streaming, model),
+        None => Endpoint::of(config).path(config.streaming, model),
     };
     let joined = endpoint::join(&url.base, &path);
     let joined = if joined.is_empty() {
@@ -361,11 +362,6 @@ pub fn connections(config: &Config) -> usize {
 pub fn settle(connections: usize) -> Ns {
     let each = limits::SETTLE_PER_CONNECTION.0;
     Ns(each.saturating_mul(connections as u64)).min(limits::SETTLE_MAX)
-}
-
-/// True for endpoints whose streams end by `[DONE]`.
-pub fn is_openai(api: Api) -> bool {
-    matches!(api, Api::Chat | Api::Completions)
 }
 
 #[cfg(test)]

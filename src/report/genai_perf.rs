@@ -6,7 +6,7 @@
 use super::RunInfo;
 use super::csv::line;
 use super::gpus::labels;
-use super::input_config::{endpoint_type, tokenizer};
+use super::input_config::tokenizer;
 use super::text::{grouped, stat};
 use crate::config::{Api, Config, ExportLevel, Lengths, hide_target};
 use crate::stats::Summary;
@@ -283,9 +283,9 @@ fn input_config(summary: &Summary, config: &Config, run: &RunInfo) -> Value {
 fn endpoint(config: &Config, run: &RunInfo) -> Value {
     let mut out = Map::new();
     let (backend, kind) = match config.api {
-        Api::Chat | Api::Completions => (None, "openai"),
         Api::TritonTensorrtllm => (Some("tensorrtllm"), "triton"),
         Api::TritonVllm => (Some("vllm"), "triton"),
+        _ => (None, "openai"),
     };
     if let Some(backend) = backend {
         out.insert("backend".into(), backend.into());
@@ -294,7 +294,7 @@ fn endpoint(config: &Config, run: &RunInfo) -> Value {
         let path = hide_target(path, &mut Vec::new());
         out.insert("custom".into(), path.into());
     }
-    out.insert("type".into(), endpoint_type(config.api).into());
+    out.insert("type".into(), config.api.name().into());
     out.insert("streaming".into(), config.streaming.into());
     // Its one address; the others are in AIPerf's file.
     out.insert("url".into(), run.urls.first().cloned().into());

@@ -3,21 +3,11 @@
 use super::RunInfo;
 use crate::base::Ns;
 use crate::config::{
-    Api, Config, ExportLevel, GpuSource, GpuTelemetry, Lengths, Level, MetricsFormat, Pattern,
+    Config, ExportLevel, GpuSource, GpuTelemetry, Lengths, Level, MetricsFormat, Pattern,
     PhaseSpec, Ramp, RampKind, ServerMetrics, TokenizerSpec, Ui, Url, hide_target,
 };
 use crate::stats::Summary;
 use serde_json::{Map, Value, json};
-
-/// `chat`, `completions` or `triton-<backend>`.
-pub(super) fn endpoint_type(api: Api) -> &'static str {
-    match api {
-        Api::Chat => "chat",
-        Api::Completions => "completions",
-        Api::TritonTensorrtllm => "triton-tensorrtllm",
-        Api::TritonVllm => "triton-vllm",
-    }
-}
 
 /// The tokenizer's name as the run gave it, or the file that was asked for.
 pub(super) fn tokenizer(summary: &Summary, config: &Config) -> String {
@@ -109,7 +99,7 @@ fn shown(urls: &[Url]) -> Vec<String> {
 fn endpoint(config: &Config, run: &RunInfo) -> Value {
     let mut out = json!({
         "urls": run.urls,
-        "type": endpoint_type(config.api),
+        "type": config.api.name(),
         "streaming": config.streaming,
     });
     if let Some(path) = &config.path {

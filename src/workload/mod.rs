@@ -2,12 +2,14 @@
 //!
 //! Knows nothing of APIs or sockets. Start at [`PromptSource`].
 
+mod content;
 mod corpus;
 mod lengths;
 mod prompt;
 mod tokenizer;
 mod trace;
 
+pub use content::{Audio, Content};
 pub use corpus::unpack_corpus;
 pub use lengths::draw;
 pub use prompt::{Prompt, PromptSource};

@@ -256,7 +256,7 @@ pub fn run(ask: &Ask) -> (Vec<Record>, Vec<CoreOutput>) {
                     core,
                     cpu: None,
                     targets: targets.clone(),
-                    api: ask.api,
+                    endpoint: ask.api.into(),
                     streaming: ask.streaming,
                     raw: false,
                     check_stamps: false,

@@ -73,7 +73,7 @@ impl Account {
         let (user_ns, system_ns) = cpu();
         Account {
             events: 0,
-            reader: EventReader::new(Api::Chat),
+            reader: EventReader::new(Api::Chat.into()),
             errors: StampErrors::default(),
             start: now(),
             user_ns,

@@ -16,7 +16,7 @@ mod target;
 mod telemetry;
 mod trace;
 
-use super::{Api, Config, Cores, Draft, Reuse};
+use super::{Config, Cores, Draft, Reuse};
 use crate::base::Ns;
 use serde_json::Value;
 
@@ -133,12 +133,6 @@ fn contradictions(config: &Config) -> Result<(), ConfigError> {
     if !config.demo && config.urls.is_empty() {
         return no("url", "no target; give host:port");
     }
-    if config.demo && config.api != Api::Chat && config.api != Api::Completions {
-        return no(
-            "demo",
-            "the demo speaks chat and completions; leave --backend out",
-        );
-    }
     caps(config)?;
     if config.tls_insecure && config.tls_ca.is_some() {
         return no(
@@ -157,8 +151,7 @@ fn contradictions(config: &Config) -> Result<(), ConfigError> {
             format!("{most} is less than the {asked} of --cores; leave one of them out"),
         );
     }
-    let triton = matches!(config.api, Api::TritonTensorrtllm | Api::TritonVllm);
-    if triton && config.model.is_none() {
+    if config.api.is_triton() && config.model.is_none() {
         return no("model", "Triton has the model in its path; give -m");
     }
     let tagged = [

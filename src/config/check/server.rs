@@ -41,11 +41,9 @@ fn wait_mode(draft: &Draft, api: Api) -> Result<WaitMode, ConfigError> {
             return no(flag, text);
         }
     };
-    match api {
-        Api::TritonTensorrtllm | Api::TritonVllm if mode != WaitMode::Inference => {
-            no(flag, "Triton has no /v1/models; give inference")
-        }
-        _ => Ok(mode),
+    match api.is_triton() && mode != WaitMode::Inference {
+        true => no(flag, "Triton has no /v1/models; give inference"),
+        false => Ok(mode),
     }
 }
 

@@ -56,25 +56,31 @@ fn model(draft: &Draft) -> Result<Option<String>, ConfigError> {
 }
 
 fn api(draft: &Draft) -> Result<Api, ConfigError> {
-    let triton = || match draft.backend.as_deref() {
-        None | Some("tensorrtllm") => Ok(Api::TritonTensorrtllm),
+    let kind = draft
+        .endpoint_type
+        .as_deref()
+        .unwrap_or(match draft.backend {
+            Some(_) => Api::TritonTensorrtllm.name(),
+            None => Api::Chat.name(),
+        });
+    let Some(api) = Api::named(kind) else {
+        let names: Vec<&str> = Api::all().map(Api::name).collect();
+        return no(
+            "endpoint-type",
+            format!("`{kind}` is unknown; give one of {}", names.join(", ")),
+        );
+    };
+    match draft.backend.as_deref() {
+        None => Ok(api),
+        Some(_) if !api.is_triton() => no(
+            "backend",
+            format!("it is for Triton; leave it out with --endpoint-type {kind}"),
+        ),
+        Some("tensorrtllm") => Ok(Api::TritonTensorrtllm),
         Some("vllm") => Ok(Api::TritonVllm),
         Some(other) => no(
             "backend",
             format!("`{other}` is unknown; give tensorrtllm or vllm"),
-        ),
-    };
-    match (draft.endpoint_type.as_deref(), &draft.backend) {
-        (None, Some(_)) | (Some("generate" | "kserve" | "triton_generate"), _) => triton(),
-        (Some(kind), Some(_)) => no(
-            "backend",
-            format!("it is for Triton; leave it out with --endpoint-type {kind}"),
-        ),
-        (None | Some("chat"), None) => Ok(Api::Chat),
-        (Some("completions"), None) => Ok(Api::Completions),
-        (Some(other), None) => no(
-            "endpoint-type",
-            format!("`{other}` is not spoken yet; give chat, completions or generate"),
         ),
     }
 }

@@ -1,0 +1,145 @@
+//! The APIs that are spoken, and what each can have.
+
+/// Which API to speak; each is a file in `endpoint/`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Api {
+    /// `/v1/chat/completions`.
+    Chat,
+    /// `/v1/completions`.
+    Completions,
+    /// Triton's generate extension, `v2/models/MODEL/generate[_stream]`, TensorRT-LLM inputs.
+    TritonTensorrtllm,
+    /// The same with vLLM inputs.
+    TritonVllm,
+}
+
+/// An API's name and nature.
+struct Facts {
+    api: Api,
+    /// Of `--endpoint-type`: its own first, then others' names for it.
+    names: &'static [&'static str],
+    /// In names of folders and in files.
+    tag: &'static str,
+    /// Answers can come as events.
+    streams: bool,
+    /// Answers are text, whose tokens count.
+    tokens: bool,
+    /// `[DONE]` or its like ends a stream.
+    marks_end: bool,
+}
+
+/// All of them.
+const FACTS: &[Facts] = &[
+    Facts {
+        api: Api::Chat,
+        names: &["chat"],
+        tag: "openai-chat",
+        streams: true,
+        tokens: true,
+        marks_end: true,
+    },
+    Facts {
+        api: Api::Completions,
+        names: &["completions"],
+        tag: "openai-completions",
+        streams: true,
+        tokens: true,
+        marks_end: true,
+    },
+    Facts {
+        api: Api::TritonTensorrtllm,
+        names: &[
+            "triton-tensorrtllm",
+            "generate",
+            "kserve",
+            "triton_generate",
+        ],
+        tag: "triton-tensorrtllm",
+        streams: true,
+        tokens: true,
+        marks_end: false,
+    },
+    Facts {
+        api: Api::TritonVllm,
+        names: &["triton-vllm"],
+        tag: "triton-vllm",
+        streams: true,
+        tokens: true,
+        marks_end: false,
+    },
+];
+
+impl Api {
+    /// All of them, in the order of the help.
+    pub fn all() -> impl Iterator<Item = Api> {
+        FACTS.iter().map(|facts| facts.api)
+    }
+
+    /// The API of this name in `--endpoint-type`.
+    pub fn named(name: &str) -> Option<Api> {
+        let found = FACTS.iter().find(|facts| facts.names.contains(&name));
+        found.map(|facts| facts.api)
+    }
+
+    fn facts(self) -> &'static Facts {
+        let mut all = FACTS.iter();
+        // Each has its facts: a test looks.
+        all.find(|facts| facts.api == self).unwrap_or(&FACTS[0])
+    }
+
+    /// Its name in `--endpoint-type`.
+    pub fn name(self) -> &'static str {
+        self.facts().names[0]
+    }
+
+    /// Its name in those of folders: `openai-chat`.
+    pub fn tag(self) -> &'static str {
+        self.facts().tag
+    }
+
+    /// True where an answer can come as a stream of events.
+    pub fn streams(self) -> bool {
+        self.facts().streams
+    }
+
+    /// True where an answer is text, so that it has output tokens.
+    pub fn has_tokens(self) -> bool {
+        self.facts().tokens
+    }
+
+    /// True where a stream that ends without its mark was cut.
+    pub fn marks_end(self) -> bool {
+        self.facts().marks_end
+    }
+
+    /// True where each event of a stream has all of the answer so far.
+    pub fn repeats(self) -> bool {
+        false
+    }
+
+    /// True where the model stands in the path.
+    pub fn is_triton(self) -> bool {
+        matches!(self, Api::TritonTensorrtllm | Api::TritonVllm)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    #[test]
+    fn each_api_has_facts_of_its_own_and_no_name_is_given_twice() {
+        for api in Api::all() {
+            assert_eq!(Api::named(api.name()), Some(api));
+            assert_eq!(api.facts().api, api);
+        }
+        let names: Vec<&str> = FACTS
+            .iter()
+            .flat_map(|facts| facts.names)
+            .copied()
+            .collect();
+        let apart: HashSet<&str> = names.iter().copied().collect();
+        assert_eq!(names.len(), apart.len());
+    }
+}

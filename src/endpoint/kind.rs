@@ -1,0 +1,206 @@
+//! What each API's file says of it, and the one way to all of them: [`Endpoint`].
+
+use super::voice::{Line, Voice};
+use super::{BodySpec, ErrorPart, Part, scan, shapes, text};
+use super::{chat, completions, triton};
+use crate::config::{Api, Config};
+use serde_json::{Map, Value};
+use std::fmt::Debug;
+use std::sync::Arc;
+
+/// One API. Its file is the only place that knows its members.
+pub(super) trait Kind: Debug + Send + Sync {
+    /// Where requests go, below the server's base path.
+    fn path(&self, streaming: bool, model: &str) -> String;
+
+    /// Members of a body, in the order of the wire; `--extra-inputs` come after them.
+    fn members(&self, spec: &BodySpec<'_>) -> Map<String, Value>;
+
+    /// The body's bytes: JSON, where the API does not want another form.
+    fn encode(&self, members: Map<String, Value>, _spec: &BodySpec<'_>) -> Vec<u8> {
+        Value::Object(members).to_string().into_bytes()
+    }
+
+    /// Of the body.
+    fn content_type(&self) -> &'static str {
+        "application/json"
+    }
+
+    /// Headers of its own, the key's among them.
+    fn headers(&self, key: Option<&str>) -> Vec<(&'static str, String)> {
+        let bearer = key.map(|key| ("Authorization", format!("Bearer {key}")));
+        bearer.into_iter().collect()
+    }
+
+    /// What an event or a whole answer says that is no error of the common shapes.
+    fn read(&self, value: &Value) -> Part<'static>;
+
+    /// The mock's event for a line; `None` where the API has none.
+    fn event(&self, line: Line<'_>, voice: &Voice<'_>) -> Option<String>;
+
+    /// The mock's whole answer.
+    fn answer(&self, voice: &Voice<'_>, said: &super::voice::Said<'_>) -> String;
+}
+
+/// An API as a run uses it: payloads out, parts in. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Endpoint {
+    api: Api,
+    kind: Arc<dyn Kind>,
+}
+
+impl From<Api> for Endpoint {
+    fn from(api: Api) -> Endpoint {
+        let kind: Arc<dyn Kind> = match api {
+            Api::Chat => Arc::new(chat::Chat),
+            Api::Completions => Arc::new(completions::Completions),
+            Api::TritonTensorrtllm => Arc::new(triton::Triton { vllm: false }),
+            Api::TritonVllm => Arc::new(triton::Triton { vllm: true }),
+        };
+        Endpoint { api, kind }
+    }
+}
+
+impl Endpoint {
+    /// The one that a run speaks.
+    pub fn of(config: &Config) -> Endpoint {
+        config.api.into()
+    }
+
+    /// Which one it is.
+    pub fn api(&self) -> Api {
+        self.api
+    }
+
+    /// Where requests go, below the server's base path.
+    pub fn path(&self, streaming: bool, model: &str) -> String {
+        self.kind.path(streaming, model)
+    }
+
+    /// Of the body.
+    pub fn content_type(&self) -> &'static str {
+        self.kind.content_type()
+    }
+
+    /// Headers of its own, the key's among them.
+    pub fn headers(&self, key: Option<&str>) -> Vec<(&'static str, String)> {
+        self.kind.headers(key)
+    }
+
+    /// The body's bytes. Extra members come last and win; null removes a member of ours, another
+    /// goes out as null.
+    pub fn body(&self, spec: &BodySpec<'_>) -> Vec<u8> {
+        let mut members = self.kind.members(spec);
+        for (key, value) in spec.extra {
+            let removed = value.is_null() && members.shift_remove(key).is_some();
+            if !removed {
+                members.insert(key.clone(), value.clone());
+            }
+        }
+        self.kind.encode(members, spec)
+    }
+
+    /// What an event of a stream says. `name` is the event's name, empty for a plain one.
+    ///
+    /// Never fails: an event named `error`, and a plain one that is no JSON, is an error part. One
+    /// of white space alone, and one of another name that is no JSON (a keep-alive), says nothing.
+    /// Cost: `benches/parser.rs`; [`super::EventReader`] is the faster way through a whole stream.
+    pub fn read_event<'a>(&self, name: &[u8], data: &'a [u8]) -> Part<'a> {
+        let bare = data.trim_ascii();
+        if bare == b"[DONE]" {
+            return Part {
+                done: true,
+                ..Part::default()
+            };
+        }
+        if name == b"error" {
+            return error_event(data);
+        }
+        if bare.is_empty() {
+            return Part::default();
+        }
+        match self.read(data) {
+            Ok(part) => part,
+            Err(_) if !name.is_empty() && name != b"message" => Part::default(),
+            Err(reason) => Part {
+                error: Some(Box::new(ErrorPart {
+                    code: None,
+                    name: Some("invalid_event".into()),
+                    message: format!("an event is no JSON: {reason}"),
+                })),
+                ..Part::default()
+            },
+        }
+    }
+
+    /// What a whole answer says. Errors: it is no JSON.
+    pub fn read_body<'a>(&self, body: &'a [u8]) -> Result<Part<'a>, String> {
+        let read = self.read(body);
+        read.map_err(|reason| format!("the answer is no JSON: {reason}"))
+    }
+
+    /// [`Endpoint::read_body`] by `serde_json` alone: what tests hold the scan against.
+    #[doc(hidden)]
+    pub fn read_by_value(&self, data: &[u8]) -> Result<Part<'static>, String> {
+        by_value(data, |value| self.part(value)).map_err(|reason| reason.to_string())
+    }
+
+    fn read<'a>(&self, data: &'a [u8]) -> Result<Part<'a>, serde_json::Error> {
+        match scan::scan(self.api, data) {
+            Some(part) => Ok(part),
+            None => by_value(data, |value| self.part(value)),
+        }
+    }
+
+    pub(super) fn part(&self, value: &Value) -> Part<'static> {
+        match shapes::is_error(value) {
+            true => Part {
+                usage: shapes::usage(&value["usage"]),
+                error: Some(Box::new(shapes::error(value))),
+                ..Part::default()
+            },
+            false => self.kind.read(value),
+        }
+    }
+
+    /// The mock's event for a line; `None` where the API has none.
+    pub fn event(&self, line: Line<'_>, voice: &Voice<'_>) -> Option<String> {
+        self.kind.event(line, voice)
+    }
+
+    /// The mock's whole answer.
+    pub fn answer(&self, voice: &Voice<'_>, said: &super::voice::Said<'_>) -> String {
+        self.kind.answer(voice, said)
+    }
+}
+
+/// An event named `error`: what it says, or its bytes.
+fn error_event(data: &[u8]) -> Part<'static> {
+    let part = |error: ErrorPart| Part {
+        error: Some(Box::new(error)),
+        ..Part::default()
+    };
+    by_value(data, |value| part(shapes::error(value))).unwrap_or_else(|_| {
+        part(ErrorPart {
+            message: String::from_utf8_lossy(data).into_owned(),
+            ..ErrorPart::default()
+        })
+    })
+}
+
+/// Reads JSON; `serde_json` refuses half a surrogate pair, which says something all the same.
+fn by_value(
+    data: &[u8],
+    part_of: impl FnOnce(&Value) -> Part<'static>,
+) -> Result<Part<'static>, serde_json::Error> {
+    let refusal = match serde_json::from_slice(data) {
+        Ok(value) => return Ok(part_of(&value)),
+        Err(refusal) => refusal,
+    };
+    let (mended, is_marked) = text::mark(data).ok_or(refusal)?;
+    let mut part = part_of(&serde_json::from_slice(&mended)?);
+    if is_marked {
+        text::unmark(&mut part);
+    }
+    Ok(part)
+}
