@@ -171,7 +171,7 @@ fn a_window_of_known_power_has_the_known_energy_and_every_quantity_its_unit() {
     ] {
         near(watched.average(0, tag).expect(tag), value, 0.01);
     }
-    watched.note("Power of GPU 0 is read instantly.");
+    watched.note("Power of GPU 0 is the driver's instant reading");
     assert_eq!(watched.calls_count("HandleByIndex 0"), 1);
 }
 
@@ -184,9 +184,9 @@ fn what_a_gpu_does_not_tell_is_asked_once_and_its_energy_comes_from_power() {
     let watched = watch(script, &[], |_| {});
     watched.took(0, 100.0, "power_integration");
     watched.took(1, 100.0, "counter");
-    watched.note("Energy of GPU 0 is integrated from power");
+    watched.note("GPU 0: its energy counter is not there: its energy is the integral");
     watched.note("Power of GPU 0 is the driver's own average");
-    watched.note("Power of GPU 1 is read instantly");
+    watched.note("Power of GPU 1 is the driver's instant reading");
     for query in [
         "TotalEnergyConsumption",
         "Field186",
@@ -203,6 +203,24 @@ fn what_a_gpu_does_not_tell_is_asked_once_and_its_energy_comes_from_power() {
     assert_eq!(watched.average(1, "nvidia_memory_utilization"), Some(25.0));
     // Not asked for, not counted.
     assert_eq!(watched.calls_count("Processes 0"), 0);
+}
+
+#[test]
+fn blanks_of_the_driver_are_dropped_and_counted() {
+    let script = "gpus 1\nwatts all 4294967.295\nvalue 0 Temperature 4294967295\n\
+                  value 0 Throttle 18446744073709551615";
+    let watched = watch(script, &[], |_| {});
+    for tag in [
+        "nvidia_power_usage",
+        "nvidia_temperature",
+        "nvidia_energy_consumption",
+        "nvidia_throttle_power",
+        "nvidia_throttle_thermal",
+    ] {
+        assert_eq!(watched.average(0, tag), None, "{tag}");
+    }
+    watched.note("GPU 0: its energy counter says more than a GPU can take");
+    assert_eq!(watched.average(0, "nvidia_gpu_utilization"), Some(50.0));
 }
 
 #[test]

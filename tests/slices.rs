@@ -198,6 +198,31 @@ fn a_second_in_which_the_server_stands_still_is_flagged_and_unexplained() {
 }
 
 #[test]
+fn a_peak_while_requests_of_others_fill_the_queue_names_it() {
+    let mock = Mock::start(&[FAST, &["--concurrency-limit", "4"]].concat());
+    let (dir, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let load = "--concurrency 4 --osl 4 --benchmark-duration 6 --slice-duration 0.5";
+    let child = ran::command(&mock.url, dir.path(), &words(load))
+        .spawn()
+        .unwrap();
+    while mock.events_count() < 2_000 {
+        sleep(Duration::from_millis(20));
+    }
+    let burst = "--concurrency 16 --osl 100 --request-count 16 --no-preflight";
+    let burst = ran::command(&mock.url, other.path(), &words(burst)).output();
+    assert!(burst.unwrap().stdout.starts_with(b"Verdict"));
+    let ran = ran::read(&child.wait_with_output().unwrap(), dir.path());
+    let found = slices(&dir.path().join("profile_export_aiperf_timeslices.json"));
+    let kinds: Vec<&str> = found
+        .iter()
+        .flat_map(|slice| slice["flags"].as_array().unwrap())
+        .flat_map(|flag| flag["causes"].as_array().unwrap())
+        .filter_map(|cause| cause["kind"].as_str())
+        .collect();
+    assert!(kinds.contains(&"queue"), "{}", ran.screen);
+}
+
+#[test]
 fn a_prefix_names_the_files_and_without_the_flag_there_are_none() {
     let mock = Mock::start(FAST);
     let dir = tempfile::tempdir().unwrap();

@@ -60,8 +60,7 @@ impl Freshness {
             None => format!("not once in {period:.1} s"),
         };
         Some(format!(
-            "{page}: its values changed {how_often}, so that power, energy and utilisation are as \
-             coarse; {remedy}"
+            "{page}: its values changed {how_often}, so that what it tells is as coarse; {remedy}"
         ))
     }
 }

@@ -48,6 +48,21 @@ pub struct Device {
     pub platform: &'static str,
 }
 
+impl Device {
+    /// Names it in the files of slices: `gpu_0`, `node1:gpu_0`, `gpu_0/3` for an instance.
+    pub fn key(&self) -> String {
+        let host = match self.hostname.as_str() {
+            "" => String::new(),
+            name => format!("{name}:"),
+        };
+        let instance = match self.instance.as_str() {
+            "" => String::new(),
+            id => format!("/{id}"),
+        };
+        format!("{host}gpu_{}{instance}", self.index)
+    }
+}
+
 /// One GPU at one moment.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct GpuSample {

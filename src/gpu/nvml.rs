@@ -80,6 +80,14 @@ impl NvmlSource {
         let mut reason = String::new();
         let installed = LIBRARIES.map(OsStr::new);
         let given = options.library.map(|path| [path.as_os_str()]);
+        // Loading from a pipe or a device would wait for ever.
+        let is_strange = |path: &&Path| path.metadata().is_ok_and(|found| !found.is_file());
+        if let Some(path) = options.library.filter(is_strange) {
+            return Err(format!(
+                "{} does not load: it is no regular file",
+                path.display()
+            ));
+        }
         for &name in given.as_ref().map_or(&installed[..], |given| &given[..]) {
             match library(name) {
                 Ok(nvml) => return NvmlSource::list(nvml, options),
@@ -300,7 +308,9 @@ impl Source for NvmlSource {
         let is_instant = |asked: &Asked| !asked.has_refused(Query::PowerInstant);
         let is_average = |asked: &Asked| !is_instant(asked) && tells_power(asked);
         if let Some(these) = self.those(is_instant) {
-            notes.push(format!("Power of {these} is read instantly."));
+            notes.push(format!(
+                "Power of {these} is the driver's instant reading, not its average."
+            ));
         }
         if let Some(these) = self.those(is_average) {
             notes.push(format!(
@@ -310,11 +320,6 @@ impl Source for NvmlSource {
         }
         if let Some(these) = self.those(|asked| !tells_power(asked)) {
             notes.push(format!("Power of {these} is not told."));
-        }
-        if let Some(these) = self.those(|asked| asked.has_refused(Query::Energy)) {
-            notes.push(format!(
-                "Energy of {these} is integrated from power: there is no energy counter."
-            ));
         }
         let instances = self
             .devices

@@ -121,7 +121,7 @@ impl PageSource {
                 at,
                 values: with_total(row.values),
             };
-            for quantity in [Quantity::Power, Quantity::Energy, Quantity::GpuUtilization] {
+            for quantity in Quantity::ALL {
                 sample.get(quantity).map(f64::to_bits).hash(&mut said);
             }
             sample

@@ -113,7 +113,13 @@ const ROWS: [Row; Quantity::COUNT] = [
 ];
 
 /// More than any board takes, less than a blank of the driver's in mW or in W.
-const POWER_W_MAX: f64 = 100_000.0;
+pub const POWER_W_MAX: f64 = 100_000.0;
+
+/// The same of its memory and its clocks.
+const MEMORY_GB_MAX: f64 = 100_000.0;
+const CLOCK_MHZ_MAX: f64 = 100_000.0;
+/// No counter gets there.
+const VALUE_MAX: f64 = 1e18;
 
 /// AIPerf's names where the device is AMD's; the units are the same.
 #[rustfmt::skip]
@@ -177,7 +183,11 @@ impl Quantity {
             Q::Temperature | Q::MemoryTemperature => (-100.0..=300.0).contains(&value),
             Q::Power | Q::PowerLimit => (0.0..=POWER_W_MAX).contains(&value),
             _ if self.names().2 == "%" => (0.0..=100.0).contains(&value),
-            _ => value >= 0.0 && value.is_finite(),
+            Q::MemoryUsed | Q::MemoryTotal | Q::MemoryFree => {
+                (0.0..=MEMORY_GB_MAX).contains(&value)
+            }
+            Q::SmClock | Q::MemoryClock => (0.0..=CLOCK_MHZ_MAX).contains(&value),
+            _ => (0.0..=VALUE_MAX).contains(&value),
         }
     }
 }
@@ -204,6 +214,9 @@ mod tests {
             (Q::Temperature, -20.0, true),
             (Q::MemoryUsed, f64::INFINITY, false),
             (Q::Energy, f64::NAN, false),
+            (Q::Energy, 1e300, false),
+            (Q::MemoryUsed, 1e14, false),
+            (Q::SmClock, 4_294_967_295.0, false),
         ] {
             assert_eq!(
                 quantity.is_possible(value),

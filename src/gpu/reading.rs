@@ -148,7 +148,9 @@ fn read_activity(gpu: &mut Gpu, values: &mut Values) {
     values.set(Quantity::SmClock, clock.map(f64::from));
     let clock = asked.ask(Query::MemoryClock, || device.clock_info(Clock::Memory));
     values.set(Quantity::MemoryClock, clock.map(f64::from));
-    if let Some(reasons) = asked.ask(Query::Throttle, || device.current_throttle_reasons()) {
+    // All at once are the driver's blank.
+    let reasons = asked.ask(Query::Throttle, || device.current_throttle_reasons());
+    if let Some(reasons) = reasons.filter(|reasons| !reasons.is_all()) {
         let [power, thermal, other] = throttles(reasons).map(|is_on| Some(f64::from(is_on)));
         values.set(Quantity::ThrottlePower, power);
         values.set(Quantity::ThrottleThermal, thermal);
@@ -230,14 +232,13 @@ fn read_slow(gpu: &mut Gpu, processes: bool, values: &mut Values) {
 /// Takes out shares above the whole; gives how many.
 fn drop_impossible(values: &mut [Option<f64>; Quantity::COUNT]) -> u64 {
     let mut count = 0;
-    for quantity in [
-        Quantity::GpuUtilization,
-        Quantity::MemoryUtilization,
-        Quantity::DecoderUtilization,
-        Quantity::EncoderUtilization,
-    ] {
+    for quantity in Quantity::ALL {
         let value = &mut values[quantity as usize];
-        count += u64::from(value.take_if(|percent| *percent > 100.0).is_some());
+        count += u64::from(
+            value
+                .take_if(|value| !quantity.is_possible(*value))
+                .is_some(),
+        );
     }
     count
 }

@@ -17,7 +17,7 @@ const TICKS_MAX: usize = 1 << 14;
 
 /// How long the last sample may take: a driver whose GPU is lost may hang for good, which must not
 /// cost the run; a page is given up after 5 s.
-const END: Duration = Duration::from_secs(10);
+const END: Duration = Duration::from_secs(5);
 
 /// What a source has shown at the end.
 struct Seen {
@@ -52,6 +52,32 @@ pub struct Telemetry {
     pub errors: Vec<(String, u64)>,
     /// What each device is called, in the order of `gpus`.
     pub devices: Vec<Device>,
+}
+
+impl Telemetry {
+    /// All tracks, of a GPU that several sources tell of those of the first one that does; a
+    /// counter of energy as it moves.
+    pub fn tracks_once(&self) -> Vec<Track> {
+        let mut all: Vec<Track> = Vec::new();
+        for (at, (row, tracks)) in self.gpus.iter().zip(&self.tracks).enumerate() {
+            let before = self.gpus[..at].iter().zip(&self.tracks);
+            let same: Vec<&Vec<Track>> = before
+                .filter(|(other, _)| other.is_of_same(row))
+                .map(|(_, tracks)| tracks)
+                .collect();
+            let is_told = |track: &&Track| {
+                let mut told = same.iter().flat_map(|tracks| tracks.iter());
+                told.any(|other| other.tag == track.tag && row.instance.is_empty())
+            };
+            all.extend(tracks.iter().filter(|track| !is_told(track)).cloned());
+        }
+        for track in &mut all {
+            if track.tag.ends_with("_energy_consumption") {
+                track.series = track.series.steps();
+            }
+        }
+        all
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -144,25 +170,36 @@ impl Sampler {
     /// Takes a last sample and sums up the window `from..=to`.
     ///
     /// Call it after the window's end, so that a sample lies on either side of each edge. A source
-    /// that hangs is left out after 10 s.
-    pub fn stop(self, from: Ns, to: Ns) -> Telemetry {
-        self.stop_within(END, from, to)
+    /// that hangs is left out after 5 s, or as soon as `is_given_up`.
+    pub fn stop(self, from: Ns, to: Ns, is_given_up: &dyn Fn() -> bool) -> Telemetry {
+        self.stop_within(END, from, to, is_given_up)
     }
 
-    fn stop_within(mut self, limit: Duration, from: Ns, to: Ns) -> Telemetry {
+    /// Tells all to end, without waiting for them.
+    pub fn end(&self) {
+        self.marker.send(Command::Stop);
+    }
+
+    fn stop_within(
+        mut self,
+        limit: Duration,
+        from: Ns,
+        to: Ns,
+        is_given_up: &dyn Fn() -> bool,
+    ) -> Telemetry {
         let mut told = Telemetry::default();
         let mut lasted = Duration::ZERO;
         // All end at the same time.
         self.marker.send(Command::Stop);
         let until = Instant::now() + limit;
         for (name, thread) in std::mem::take(&mut self.threads) {
-            let Some(seen) = end(thread, until) else {
+            let Some(seen) = end(thread, until, is_given_up) else {
                 let text = format!("GPU telemetry of {name} is lost: it hangs or has failed.");
                 told.notes.push(text);
                 continue;
             };
             for (at, device) in seen.devices.iter().enumerate() {
-                let name = format!("gpu_{}", told.gpus.len());
+                let name = device.key();
                 let mut tracks = seen.history.tracks(at, &name, device.platform);
                 let mut row = summarize(&seen.source, device, &tracks, (from, to));
                 row.update_period = seen.period;
@@ -191,8 +228,8 @@ impl Sampler {
 }
 
 /// What a thread has seen; `None` when it hangs or has panicked.
-fn end(thread: JoinHandle<Seen>, until: Instant) -> Option<Seen> {
-    while !thread.is_finished() && Instant::now() < until {
+fn end(thread: JoinHandle<Seen>, until: Instant, is_given_up: &dyn Fn() -> bool) -> Option<Seen> {
+    while !thread.is_finished() && Instant::now() < until && !is_given_up() {
         std::thread::sleep(Duration::from_millis(1));
     }
     // Joining one that hangs would hang as well.
@@ -312,7 +349,7 @@ mod tests {
             seen.recv().unwrap();
         }
         let to = now();
-        let telemetry = sampler.stop(from, to);
+        let telemetry = sampler.stop(from, to, &|| false);
         let row = &telemetry.gpus[0];
         let energy = to.saturating_since(from).as_secs() * 300.0;
         assert!((row.energy_j.unwrap() - energy).abs() < 1e-9 * energy.max(1.0));
@@ -328,7 +365,7 @@ mod tests {
         let sampler =
             Sampler::start(vec![(Box::new(source), Ns::from_ms(3_600_000))], &[]).unwrap();
         assert_eq!(seen.recv(), Ok(1));
-        sampler.stop(Ns(0), Ns::MAX);
+        sampler.stop(Ns(0), Ns::MAX, &|| false);
         assert_eq!(seen.iter().last(), Some(2));
     }
 
@@ -340,7 +377,7 @@ mod tests {
         assert_eq!(seen.recv(), Ok(1));
         sampler.marker().mark();
         assert_eq!(seen.recv(), Ok(2));
-        let told = sampler.stop(Ns(0), Ns::MAX);
+        let told = sampler.stop(Ns(0), Ns::MAX, &|| false);
         assert_eq!(told.tracks[0][0].series.times.len(), 3);
         assert_eq!(
             (told.sources[0].as_str(), &*told.tracks[0][0].source),
@@ -376,7 +413,7 @@ mod tests {
         ];
         let sampler = Sampler::start(sources, &[]).unwrap();
         // For the other one it is time enough, or it is lost as well.
-        let told = sampler.stop_within(Duration::from_millis(500), Ns(0), Ns::MAX);
+        let told = sampler.stop_within(Duration::from_millis(500), Ns(0), Ns::MAX, &|| false);
         let lost = "GPU telemetry of hung:// is lost: it hangs or has failed.";
         assert!(
             told.notes.iter().any(|note| note == lost),
@@ -414,6 +451,6 @@ mod tests {
         let sampler = Sampler::start(vec![(source, Ns::from_ms(3_600_000))], &[worker]).unwrap();
         // With a single CPU there is no other.
         assert_eq!(seen.recv(), Ok(usable.len() == 1));
-        assert!(sampler.stop(Ns(0), Ns::MAX).gpus.is_empty());
+        assert!(sampler.stop(Ns(0), Ns::MAX, &|| false).gpus.is_empty());
     }
 }

@@ -1,5 +1,6 @@
 //! Tracks over a window -> rows of the report. Pure.
 
+use super::quantity::POWER_W_MAX;
 use super::{Device, Further, Quantity};
 use crate::base::Ns;
 use crate::stats::summary::{Figure, GpuSummary, MetricResult};
@@ -7,6 +8,8 @@ use crate::stats::{Series, Track};
 
 /// How much of a window may lie beyond the first and the last sample of a power that is integrated.
 const UNSEEN_RATIO_MAX: f64 = 0.1;
+/// Share of a window between a counter's first and last move in it from which on it is used.
+const KNOWN_RATIO_MIN: f64 = 0.5;
 
 /// A device's row over the window.
 pub fn summarize(
@@ -92,34 +95,75 @@ fn energy(
     power: Option<&Series>,
     (from, to): (Ns, Ns),
 ) {
-    let growth = counter.and_then(|series| series.counter_delta(from, to));
-    let integral = power
-        .filter(|series| is_seen(series, from, to))
-        .and_then(|series| series.integral(from, to));
-    // A GPU always takes some: a counter that stands still is one that is not updated.
-    if let Some(joules) = growth.filter(|joules| *joules > 0.0) {
-        (row.energy_j, row.energy_source) = (Some(joules), "counter");
-        row.energy_check_j = integral;
-        return;
-    }
+    let tells_power = power.is_some();
+    let power = power.filter(|series| is_seen(series, from, to));
+    let integral = power.and_then(|series| series.integral(from, to));
+    let growth = match counter {
+        Some(series) => growth(series, power, (from, to)),
+        None => Err("is not there"),
+    };
+    let why = match growth {
+        Ok(joules) => {
+            (row.energy_j, row.energy_source) = (Some(joules), "counter");
+            row.energy_check_j = integral;
+            return;
+        }
+        Err(why) => why,
+    };
     if let Some(joules) = integral {
         (row.energy_j, row.energy_source) = (Some(joules), "power_integration");
     }
-    let why = match (counter, growth) {
-        (Some(_), Some(_)) => "did not move in the measurement",
-        (Some(series), None) if !series.window(from, to).is_sorted() => {
-            "was set back in the measurement"
-        }
-        (Some(_), None) => "does not reach over the whole measurement",
-        (None, _) if power.is_some() => "is not there",
-        (None, _) => return,
-    };
+    if counter.is_none() && !tells_power {
+        return;
+    }
     let then = match integral {
         Some(_) => "its energy is the integral of its power",
         None => "its energy is unknown",
     };
     let text = format!("{}: its energy counter {why}: {then}", row.called());
     row.notes.push(text);
+}
+
+/// What a counter has grown by over the window. It is known where the counter has moved; up to its
+/// first move and from its last on the power tells, without which the counter goes on as it went.
+/// Errors: why it cannot be used.
+fn growth(
+    counter: &Series,
+    power: Option<&Series>,
+    (from, to): (Ns, Ns),
+) -> Result<f64, &'static str> {
+    let Some(plain) = counter.counter_delta(from, to) else {
+        return Err(match counter.window(from, to).is_sorted() {
+            true => "does not reach over the whole measurement",
+            false => "was set back in the measurement",
+        });
+    };
+    // A GPU always takes some: a counter that stands still is one that is not updated.
+    if plain <= 0.0 {
+        return Err("did not move in the measurement");
+    }
+    let seconds = |a: Ns, b: Ns| b.saturating_since(a).as_secs();
+    if plain > POWER_W_MAX * seconds(from, to) {
+        return Err("says more than a GPU can take");
+    }
+    let steps = counter.steps();
+    let known = steps.times.first().zip(steps.times.last());
+    let (first, last) = known.map_or((to, to), |(a, b)| ((*a).max(from), (*b).min(to)));
+    if seconds(first, last) < KNOWN_RATIO_MIN * seconds(from, to) {
+        return match power {
+            Some(_) => Err("moved too seldom in the measurement"),
+            None => Ok(plain),
+        };
+    }
+    let moved = steps.counter_delta(first, last);
+    let moved = moved.ok_or("does not reach over the whole measurement")?;
+    let rate = moved / seconds(first, last);
+    let beside = |a: Ns, b: Ns| match power.and_then(|power| power.integral(a, b)) {
+        _ if a >= b => 0.0,
+        Some(joules) => joules,
+        None => rate * seconds(a, b),
+    };
+    Ok(moved + beside(from, first) + beside(last, to))
 }
 
 /// True when the samples leave no more than a little of the window to guess.
@@ -230,10 +274,35 @@ mod tests {
 
     #[test]
     fn a_counter_is_checked_by_the_power() {
-        let samples = [sample(0, 40.0, Some(900.0)), sample(S, 40.0, Some(950.0))];
-        let row = check(&samples, 0, S);
-        assert_eq!((row.energy_j, row.energy_check_j), (Some(50.0), Some(40.0)));
+        let samples = [(0, 900.0), (1, 950.0), (2, 1000.0), (3, 1050.0)];
+        let samples = samples.map(|(at, joules)| sample(at * S, 40.0, Some(joules)));
+        let row = check(&samples, S, 3 * S);
+        assert_eq!(
+            (row.energy_j, row.energy_check_j),
+            (Some(100.0), Some(80.0))
+        );
         assert!(row.notes.is_empty());
+    }
+
+    #[test]
+    fn a_counter_that_moves_seldom_is_known_from_move_to_move() {
+        // 300 W; the counter moves every 2.5 s, and is read every 0.5 s.
+        let slow = |end: u64, power: f64| {
+            let at = move |tick: u64| {
+                let moved = f64::from(u32::try_from(tick / 5).unwrap());
+                sample(tick * S / 2, power, Some(750.0 * moved))
+            };
+            let samples: Vec<GpuSample> = (0..=2 * end + 2).map(at).collect();
+            check(&samples, S / 2, end * S + S / 2)
+        };
+        let row = slow(11, 300.0);
+        assert_eq!((row.energy_source, row.energy_j), ("counter", Some(3300.0)));
+        // The edges by the power, the rest by the counter.
+        let row = slow(11, 400.0);
+        assert_eq!(row.energy_j, Some(2250.0 + 400.0 * (2.0 + 1.5)));
+        let row = slow(3, 300.0);
+        assert_eq!(row.energy_source, "power_integration");
+        assert!(row.notes[0].contains("moved too seldom"), "{:?}", row.notes);
     }
 
     #[test]

@@ -285,7 +285,7 @@ fn extras(run: &Run<'_>, totals: &mut Totals) -> ClientExtras {
 /// The slices with what was watched in them, and their peaks; notes go to the method block.
 fn slices(mut sliced: Sliced, watched: &Watched, client: &mut ClientReport) -> Vec<Slice> {
     client.notes.append(&mut sliced.notes);
-    let gpus = watched.gpus.tracks.concat();
+    let gpus = watched.gpus.tracks_once();
     sliced.add_telemetry(&gpus, &watched.tracks);
     peaks::flag(
         &mut sliced.slices,
@@ -324,8 +324,8 @@ fn screen(run: &Run<'_>, result: &RunResult, width: usize) -> String {
 
 /// What was seen beside the requests; a signal ends the wait for servers that count late.
 fn watched(run: &Run<'_>, watch: Watch, totals: &Totals, client: &mut ClientReport) -> Watched {
-    let is_hurried = || run.signals.count() > 0;
-    let watched = watch.finish(totals.window, &is_hurried);
+    let signals = || run.signals.count();
+    let watched = watch.finish(totals.window, &signals);
     let others = run.pace.failed_count() + client.cancelled + client.warmup_in_flight;
     client.notes.extend(servers::notes(&watched.servers));
     client.notes.extend(servers::foreign_requests(

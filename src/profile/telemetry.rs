@@ -103,10 +103,15 @@ impl Watch {
     }
 
     /// Takes last samples and sums up the measurement, `None` where there was none. Servers count
-    /// late, and are waited for until `is_hurried`.
-    pub fn finish(self, window: Option<(Ns, Ns)>, is_hurried: &dyn Fn() -> bool) -> Watched {
+    /// late, and are waited for until the first of `signals`, what hangs until the second.
+    pub fn finish(self, window: Option<(Ns, Ns)>, signals: &dyn Fn() -> usize) -> Watched {
+        let is_hurried: &dyn Fn() -> bool = &|| signals() > 0;
+        let is_given_up: &dyn Fn() -> bool = &|| signals() > 1;
+        self.gpus.iter().for_each(Sampler::end);
+        let servers = self.servers.zip(window);
+        let servers = servers.map(|(servers, window)| (servers.finish(is_hurried), window));
         let gpus = self.gpus.zip(window);
-        let gpus = gpus.map(|(sampler, (from, to))| sampler.stop(from, to));
+        let gpus = gpus.map(|(sampler, (from, to))| sampler.stop(from, to, is_given_up));
         let mut gpus = gpus.unwrap_or_default();
         let began = self.began.get().copied().unwrap_or(Ns::ZERO);
         for (gpu, tracks) in gpus.gpus.iter_mut().zip(&gpus.tracks) {
@@ -116,8 +121,7 @@ impl Watch {
             gpus,
             ..Watched::default()
         };
-        if let (Some(servers), Some((from, to))) = (self.servers, window) {
-            let seen = servers.finish(is_hurried);
+        if let Some((seen, (from, to))) = servers {
             let window = Window {
                 from,
                 to,

@@ -2,6 +2,7 @@
 //! and units that it meant.
 
 use super::csv::line;
+use super::text::fixed_in;
 use crate::stats::Figures;
 use crate::stats::many::{Point, Runs};
 
@@ -147,9 +148,9 @@ fn cells<'a>(
     metrics: &'a [(&'a str, &'a str, &'a str)],
     absent: &'a str,
 ) -> impl Iterator<Item = String> + 'a {
-    metrics.iter().map(move |(tag, stat, _)| {
-        figures
-            .get(tag, stat)
-            .map_or(absent.to_string(), |value| format!("{value:.2}"))
+    metrics.iter().map(move |(tag, stat, column)| {
+        let unit = if column.ends_with("(MJ)") { "MJ" } else { "" };
+        let value = figures.get(tag, stat);
+        value.map_or(absent.to_string(), |value| fixed_in(unit, value))
     })
 }

@@ -6,7 +6,7 @@ use super::phases;
 use super::server_console;
 use super::slices;
 use super::support;
-use super::text::{grouped, span, stat, wall};
+use super::text::{fixed_in, grouped, span, stat, wall};
 use crate::base::one_line;
 use crate::stats::Summary;
 use crate::stats::metric::{self, Group, METRICS, Need};
@@ -193,7 +193,11 @@ fn table(title: &str, rows: &[&MetricResult], columns: &[&str], width: usize) ->
 /// A number, marked when its samples do not carry it. `is_marked` is the column's: with a mark in
 /// it the others leave its place free.
 fn cell(metric: &MetricResult, column: &str, is_marked: bool) -> String {
-    let mut text = stat(&metric.figure, column).map_or_else(|| "N/A".into(), grouped);
+    let text = |value: f64| match metric.unit {
+        "MJ" => fixed_in(metric.unit, value),
+        _ => grouped(value),
+    };
+    let mut text = stat(&metric.figure, column).map_or_else(|| "N/A".into(), text);
     match has_mark(metric, column) {
         true => text.push(support::MARK),
         false if is_marked => text.push(' '),

@@ -7,7 +7,7 @@ use super::RunInfo;
 use super::csv::line;
 use super::gpus::labels;
 use super::input_config::tokenizer;
-use super::text::{grouped, stat};
+use super::text::{fixed_in, grouped, stat};
 use crate::config::{Api, Config, ExportLevel, Lengths, hide_target};
 use crate::stats::Summary;
 use crate::stats::summary::{Figure, GpuSummary, MetricResult};
@@ -207,7 +207,12 @@ fn gpu_rows(
         let all = gpus.iter().zip(&labels);
         for (gpu, label) in all.filter(|(gpu, _)| gauge.stat(gpu, "avg").is_some()) {
             let mut row = vec![format!("{} ({})", gauge.header, gauge.unit), label.clone()];
-            row.extend(columns.iter().map(|key| cell(gauge.stat(gpu, key))));
+            let text = |value: f64| match gauge.unit {
+                "MJ" => fixed_in(gauge.unit, value),
+                _ => grouped(value),
+            };
+            let value = |key: &&str| gauge.stat(gpu, key).map_or_else(|| "N/A".into(), text);
+            row.extend(columns.iter().map(value));
             rows.push(row);
         }
     }

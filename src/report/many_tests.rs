@@ -175,7 +175,7 @@ fn genai_perf_s_table_is_best_first_and_its_gpus_in_the_units_of_their_heads() {
                 Utilization (%),p99 GPU Memory Used (GB),Avg. GPU Power Limit (W),Avg. GPU Total \
                 Memory (GB)";
     assert_eq!(lines[8], head);
-    assert_eq!(lines[9], "mx_run_config_5,0,302.00,0.00,,,700.00,");
+    assert_eq!(lines[9], "mx_run_config_5,0,302.00,0.001000,,,700.00,");
     let columns = |line: &&str| line.split(',').count();
     assert!(lines[..7].iter().all(|line| columns(line) == 10), "{csv}");
     assert!(lines[8..].iter().all(|line| columns(line) == 8), "{csv}");

@@ -27,10 +27,13 @@ pub(super) fn tables(summary: &Summary, width: usize) -> String {
                 cells
             };
             rows.insert(place, ("  the client's (ms)".into(), only(ours)));
-            rows.insert(
-                place + 1,
-                ("  the client's above it (ms)".into(), only(difference)),
-            );
+            let engines = summary.server.engines.iter();
+            let kind = engine.name;
+            let label = match engines.filter(|other| other.name == kind).count() {
+                1 => "  the client's above it (ms)",
+                _ => "  the client's above all servers' (ms)",
+            };
+            rows.insert(place + 1, (label.into(), only(difference)));
         }
         let _ = write!(out, "\n{}", draw(engine, &rows, width));
     }

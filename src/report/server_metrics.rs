@@ -3,7 +3,7 @@
 
 use super::text::wall;
 use super::{RunInfo, input_config};
-use crate::base::Ns;
+use crate::base::{Ns, printable};
 use crate::config::Config;
 use crate::stats::Summary;
 use crate::stats::buckets::ESTIMATED;
@@ -430,7 +430,9 @@ fn info<'a>(families: impl Iterator<Item = &'a Family>, pages: &[Endpoint]) -> O
     (!out.is_empty()).then_some(out)
 }
 
-fn line<T: AsRef<[u8]>>(out: &mut Vec<u8>, cells: impl IntoIterator<Item = T>) {
+fn line<T: AsRef<str>>(out: &mut Vec<u8>, cells: impl IntoIterator<Item = T>) {
+    let cells = cells.into_iter();
+    let cells = cells.map(|cell| printable(cell.as_ref()).into_owned());
     let mut writer = csv::WriterBuilder::new()
         .terminator(csv::Terminator::CRLF)
         .from_writer(out);

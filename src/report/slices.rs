@@ -104,6 +104,10 @@ fn columns(
     let latency = |key: &'static str| -> Cell<'_> {
         Box::new(move |_, slice| stat(slice.metric(tag)?, key).map(grouped))
     };
+    let powers = slices
+        .iter()
+        .map(|slice| gauges(&slice.gpus, is_power).count());
+    let powers = powers.max().unwrap_or(0);
     let (p50, p99) = (format!("{head} p50"), format!("{head} p99"));
     let plain =
         |cell: fn(&Slice) -> Option<String>| -> Cell<'_> { Box::new(move |_, slice| cell(slice)) };
@@ -123,7 +127,11 @@ fn columns(
             "in flight",
             plain(|slice| slice.in_flight().map(fixed)),
         ),
-        ("W", "power W", plain(power)),
+        (
+            "W",
+            "power W",
+            Box::new(move |_, slice| power(slice, powers)),
+        ),
         ("KV %", "KV %", plain(kv_use)),
         ("queued", "queued", plain(queued)),
     ];
@@ -158,16 +166,19 @@ fn tokens(slice: &Slice) -> Option<String> {
     slice.per_s(slice.inside.output_tokens).map(grouped)
 }
 
-/// Of all GPUs.
-fn power(slice: &Slice) -> Option<String> {
-    sum(&slice.gpus, |tag| tag.ends_with("_power_usage")).map(fixed)
+fn is_power(tag: &str) -> bool {
+    tag.ends_with("_power_usage") || tag == "amd_power"
+}
+
+/// Of all GPUs that tell of theirs in some slice; absent where one of them does not.
+fn power(slice: &Slice, count: usize) -> Option<String> {
+    let is_whole = gauges(&slice.gpus, is_power).count() == count;
+    sum(&slice.gpus, is_power).filter(|_| is_whole).map(fixed)
 }
 
 /// Of the fullest server.
 fn kv_use(slice: &Slice) -> Option<String> {
-    let percent = |(mean, unit): (f64, &str)| if unit == "%" { mean } else { 100.0 * mean };
-    let shares = gauges(&slice.servers, is_kv_use).map(percent);
-    let most = shares.reduce(f64::max)?;
+    let most = gauges(&slice.servers, is_kv_use).reduce(f64::max)?;
     Some(format!("{most:.0}"))
 }
 
@@ -176,18 +187,17 @@ fn queued(slice: &Slice) -> Option<String> {
     sum(&slice.servers, is_queue).map(fixed)
 }
 
-/// Means of the gauges with such a tag, and their units.
-fn gauges(levels: &[Level], is_one: fn(&str) -> bool) -> impl Iterator<Item = (f64, &str)> {
+/// Means of the gauges with such a tag.
+fn gauges(levels: &[Level], is_one: fn(&str) -> bool) -> impl Iterator<Item = f64> {
     let found = levels.iter().filter(move |level| is_one(&level.tag));
     found.filter_map(|level| match level.reading {
-        Reading::Gauge { avg, .. } => Some((avg, &*level.unit)),
+        Reading::Gauge { avg, .. } => Some(avg),
         Reading::Counter { .. } => None,
     })
 }
 
 fn sum(levels: &[Level], is_one: fn(&str) -> bool) -> Option<f64> {
-    let means = gauges(levels, is_one).map(|(mean, _)| mean);
-    means.reduce(|sum, mean| sum + mean)
+    gauges(levels, is_one).reduce(|sum, mean| sum + mean)
 }
 
 /// Seconds without needless digits.
@@ -304,7 +314,7 @@ mod tests {
         let cause = |kind: &CauseKind| Cause {
             kind: *kind,
             source: "127.0.0.1:8000".into(),
-            tag: "vllm:num_requests_waiting".into(),
+            tag: "requests_queued".into(),
             unit: String::new(),
             value: 12.0,
             usual: 0.5,
@@ -348,9 +358,9 @@ mod tests {
                 level("gpu_1", "nvidia_power_usage", 300.5),
             ];
             slice.servers = vec![
-                level("a:8000", "vllm:kv_cache_usage_perc", 0.5),
-                level("b:8000", "sglang:token_usage", 0.75),
-                level("a:8000", "vllm:num_requests_waiting", 2.0),
+                level("a:8000", "kv_cache_usage", 50.0),
+                level("b:8000", "kv_cache_usage", 75.0),
+                level("a:8000", "requests_queued", 2.0),
             ];
         }
         insta::assert_snapshot!("telemetry", section(&all, 140));

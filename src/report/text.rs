@@ -8,8 +8,22 @@ pub(super) fn fixed(value: f64) -> String {
     format!("{value:.2}")
 }
 
+/// The same; of megajoules six decimals, which are whole joules: a run takes few megajoules.
+pub(super) fn fixed_in(unit: &str, value: f64) -> String {
+    match unit {
+        "MJ" => format!("{value:.6}"),
+        _ => fixed(value),
+    }
+}
+
+/// Beyond it nobody counts digits.
+const GROUPED_MAX: f64 = 1e15;
+
 /// `1234.5` as `1,234.50`.
 pub(super) fn grouped(value: f64) -> String {
+    if value.abs() >= GROUPED_MAX {
+        return format!("{value:.3e}");
+    }
     let plain = fixed(value);
     if !value.is_finite() {
         return plain;

@@ -265,12 +265,7 @@ mod tests {
                 level("gpu_0", "nvidia_energy_consumption", "J", counter),
                 level("gpu_1", "nvidia_power_usage", "W", gauge(300.0)),
             ],
-            servers: vec![level(
-                "127.0.0.1:8000",
-                "vllm:num_requests_waiting",
-                "",
-                gauge(2.0),
-            )],
+            servers: vec![level("127.0.0.1:8000", "requests_queued", "", gauge(2.0))],
             flags: vec![flag],
             ..Slice::default()
         };

@@ -33,6 +33,8 @@ struct Names {
     queue_time: &'static [&'static str],
 }
 
+/// A share beyond, but for rounding, is none.
+const PERCENT_MAX: f64 = 101.0;
 const TTFT: &[&str] = &["time_to_first_token_seconds"];
 
 const ENGINES: [Names; 6] = [
@@ -159,15 +161,8 @@ pub(super) fn read(view: &View<'_>, endpoint: &Endpoint) -> (Vec<Engine>, Vec<Tr
                 continue;
             };
             quantities.extend(reading.mean_and_max(&level, &values));
-            if level.tag != "requests_retracted" {
-                tracks.push(reading.track(
-                    endpoint,
-                    level.tag,
-                    level.unit,
-                    TrackKind::Gauge,
-                    values,
-                ));
-            }
+            let (tag, unit) = (level.tag, level.unit);
+            tracks.push(reading.track(endpoint, tag, unit, TrackKind::Gauge, values));
         }
         quantities.extend(reading.prefix_hits());
         for (tag, header, unit, of) in [
@@ -299,7 +294,7 @@ impl<'a> Reading<'a> {
     /// Values at all ticks, with their times.
     fn level(&self, level: &Level) -> Option<Vec<(Ns, f64)>> {
         let columns = self.columns((level.names)(self.names));
-        let values = match level.is_ratio {
+        let values: Vec<(Ns, f64)> = match level.is_ratio {
             true => {
                 let largest = self.over_time(&columns, f64::max);
                 largest
@@ -309,6 +304,13 @@ impl<'a> Reading<'a> {
             }
             false => self.sums(&columns),
         };
+        let most = if level.is_ratio {
+            PERCENT_MAX
+        } else {
+            f64::MAX
+        };
+        let is_possible = |(_, value): &(Ns, f64)| (0.0..=most).contains(value);
+        let values: Vec<(Ns, f64)> = values.into_iter().filter(is_possible).collect();
         (!values.is_empty()).then_some(values)
     }
 
@@ -381,11 +383,12 @@ impl<'a> Reading<'a> {
             let values = self.over_time(&columns, f64::max);
             mean_and_max(&self.inside(&values)).map(|(avg, _)| avg)
         };
+        let share = counted.or_else(told)? * 100.0;
         Some(Quantity {
             tag: "prefix_cache_hits",
             header: "Prefix Cache Hits",
             unit: "%",
-            stats: vec![("avg", counted.or_else(told)? * 100.0)],
+            stats: vec![("avg", Some(share).filter(|share| *share <= PERCENT_MAX)?)],
         })
     }
 
@@ -405,7 +408,7 @@ impl<'a> Reading<'a> {
         }
         let (&sum, counts) = whole.split_first()?;
         let count = *counts.last()?;
-        if count <= 0.0 {
+        if count <= 0.0 || sum < 0.0 {
             return None;
         }
         let percentiles = match columns.as_slice() {

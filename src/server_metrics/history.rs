@@ -117,6 +117,11 @@ impl Column {
         (!is_gone).then(|| &self.rows[at * width..(at + 1) * width])
     }
 
+    /// The last tick at which the row changed.
+    pub fn last_change(&self) -> Option<usize> {
+        self.ticks.last().map(|&tick| tick as usize)
+    }
+
     /// The ticks in which a row changed, first to last excluded, with the rows.
     pub fn changes(&self, after: usize, last: usize) -> impl Iterator<Item = &[f64]> {
         let width = self.width().max(1);
@@ -266,7 +271,7 @@ impl History {
             if sample.name.ends_with("_created") {
                 continue;
             }
-            if !sample.value.is_finite() {
+            if !is_usable(sample.value) {
                 self.invalid_values += 1;
                 continue;
             }
@@ -282,7 +287,7 @@ impl History {
             if counts {
                 let (cells, of) = column.grow(tick, &[sample.value], tick == 0);
                 self.cells += cells;
-                change.is_counting |= of.is_counting;
+                change.is_counting |= of.is_counting && !is_of_itself(&self.families[family].name);
                 change.is_reset |= of.is_reset;
             } else {
                 self.cells += column.push(tick, &[sample.value]);
@@ -321,7 +326,7 @@ impl History {
             }
             let (cells, of) = column.grow(tick, &row, tick == 0);
             self.cells += cells;
-            change.is_counting |= of.is_counting;
+            change.is_counting |= of.is_counting && !is_of_itself(&self.families[family].name);
             change.is_reset |= of.is_reset;
         }
         self.work = work;
@@ -368,6 +373,19 @@ impl History {
     }
 }
 
+/// Largest value that is kept: no server counts further, and sums of it are numbers.
+const VALUE_MAX: f64 = 1e30;
+
+fn is_usable(value: f64) -> bool {
+    value.abs() <= VALUE_MAX
+}
+
+/// Counters of the process and of its pages, which never stand still.
+fn is_of_itself(name: &str) -> bool {
+    let own = ["process_", "python_", "go_", "promhttp_", "http_request"];
+    own.iter().any(|prefix| name.starts_with(prefix))
+}
+
 fn family_kind(history: &History, family: usize) -> FamilyKind {
     history.families[family].kind
 }
@@ -397,7 +415,7 @@ fn group(work: &mut Work, family: usize, from: &PageFamily<'_>) -> u64 {
         if !matches!(suffix, "_bucket" | "_sum" | "_count") {
             continue;
         }
-        if !sample.value.is_finite() {
+        if !is_usable(sample.value) {
             invalid += 1;
             continue;
         }

@@ -340,7 +340,45 @@ fn sglang_repeats_itself_by_rank_and_by_priority() {
         assert!((stat(&sglang, tag, key) - want).abs() < 1e-9, "{tag} {key}");
     }
     assert_eq!(sglang.quantity("preemptions"), None);
-    assert_eq!(tracks.len(), 3);
+    assert_eq!(tracks.len(), 4);
+}
+
+#[test]
+fn values_without_measure_are_dropped_and_break_nothing() {
+    let page = |count: &str| format!("# TYPE a counter\na {count}\n# TYPE b gauge\nb {count}\n");
+    let wild = ["0", "1e308", "5", "9e307", "1e30", "-1e308", "0"];
+    let pages: Vec<(f64, String)> = (0u32..)
+        .zip(wild)
+        .map(|(at, count)| (f64::from(at), page(count)))
+        .collect();
+    let seen = [seen(&pages, None)];
+    let (report, _) = sum_up(&seen, window(0.5, 5.5, false));
+    assert_eq!(seen[0].history.invalid_values, 6);
+    let SeriesStats::Gauge(level) = &series(&report, "b")[0].stats else {
+        panic!("no gauge");
+    };
+    assert_eq!((level.min, level.max), (0.0, 1e30));
+    assert!(counter(&series(&report, "a")[0]).total.is_finite());
+}
+
+#[test]
+fn what_counts_on_after_the_measurement_is_somebody_elses() {
+    // Ours stands still half a second after the end; another goes on.
+    let page = |ours: u32, other: u32| {
+        format!("# TYPE a counter\na {ours}\n# TYPE b counter\nb {other}\n")
+    };
+    let counts = [
+        (0.0, 0, 0),
+        (1.0, 10, 10),
+        (2.1, 18, 21),
+        (2.5, 20, 25),
+        (3.0, 20, 30),
+    ];
+    let pages = counts.map(|(at, ours, other)| (at, page(ours, other)));
+    let (report, _) = sum_up(&[seen(&pages, None)], window(0.0, 2.0, false));
+    assert_eq!(counter(&series(&report, "a")[0]).total, 20.0);
+    assert_eq!(counter(&series(&report, "b")[0]).total, 21.0);
+    assert_eq!(totals(&series(&report, "b")[0]).iter().sum::<f64>(), 21.0);
 }
 
 #[test]

@@ -38,7 +38,9 @@ pub(super) struct View<'a> {
     /// Tick that counts begin at.
     pub(super) base: usize,
     /// The last tick.
-    pub(super) last: usize,
+    last: usize,
+    /// The first tick after the window.
+    after: usize,
     /// Ticks inside, the last excluded.
     pub(super) inside: (usize, usize),
 }
@@ -108,6 +110,10 @@ impl<'a> View<'a> {
             window,
             base: base.unwrap_or(0),
             last,
+            after: history
+                .times
+                .partition_point(|&at| at < window.to)
+                .min(last),
             inside,
         })
     }
@@ -133,9 +139,19 @@ impl<'a> View<'a> {
         row
     }
 
+    /// The tick that ends the counting. Servers count late, and are read until they stand still;
+    /// what does not stand still counts something else, and ends with the measurement.
+    fn end(&self, column: &Column) -> usize {
+        match column.last_change() {
+            Some(tick) if tick == self.last => self.after,
+            _ => self.last,
+        }
+    }
+
     /// Growth over the measurement; `None` when there is one page only.
     pub(super) fn growth(&self, column: &Column) -> Option<Vec<f64>> {
-        (self.base < self.last).then(|| self.between(column, self.base, self.last))
+        let end = self.end(column);
+        (self.base < end).then(|| self.between(column, self.base, end))
     }
 
     fn series(&self, column: &Column, kind: FamilyKind) -> Option<(SeriesStats, Vec<Slice>)> {
@@ -144,7 +160,7 @@ impl<'a> View<'a> {
         }
         let growth = self.growth(column)?;
         let slices = match growth.iter().any(|grown| *grown != 0.0) {
-            true => self.slices(|ticks, (start, end)| {
+            true => self.slices(self.end(column), |ticks, (start, end)| {
                 let grown = self.between(column, ticks.0, ticks.1);
                 let seconds = end.saturating_since(start).as_secs();
                 match (kind, grown.as_slice()) {
@@ -196,7 +212,7 @@ impl<'a> View<'a> {
         let percentiles = || {
             let mut learned = Learned::new(column.bounds.len());
             let mut before = self.row(column, self.base);
-            for row in column.changes(self.base, self.last) {
+            for row in column.changes(self.base, self.end(column)) {
                 let grown: Vec<f64> = row.iter().zip(&before).map(|(a, b)| a - b).collect();
                 learned.push(&grown[1..], grown[0]);
                 before = row.to_vec();
@@ -221,7 +237,7 @@ impl<'a> View<'a> {
         let values: Vec<f64> = column.values(from, to).flatten().collect();
         let stats = spread(values)?;
         let slices = match stats.min < stats.max {
-            true => self.slices(|_, (start, end)| {
+            true => self.slices(self.last, |_, (start, end)| {
                 // A value is of the slice that it was read in; the last has its own end too.
                 let times = &self.history.times[..to];
                 let first = times.partition_point(|&at| at < start);
@@ -235,8 +251,12 @@ impl<'a> View<'a> {
     }
 
     /// Asks slice by slice for what lies between two ticks, or two times; the first begins at the
-    /// base, the last ends with the last tick, so that together they have all that was counted.
-    fn slices(&self, value: impl Fn((usize, usize), (Ns, Ns)) -> Option<SliceValue>) -> Vec<Slice> {
+    /// base, the last goes to the `last` tick, so that together they have all that was counted.
+    fn slices(
+        &self,
+        last: usize,
+        value: impl Fn((usize, usize), (Ns, Ns)) -> Option<SliceValue>,
+    ) -> Vec<Slice> {
         let Window { from, to, .. } = self.window;
         let length = to.saturating_since(from);
         let mut slice = self.window.slice.unwrap_or(Ns::from_ms(1_000)).0.max(1);
@@ -249,9 +269,9 @@ impl<'a> View<'a> {
             let end = Ns(start.0 + slice);
             let next = match end < to {
                 true => self.history.times.partition_point(|&at| at <= end),
-                false => self.last + 1,
+                false => last + 1,
             };
-            let next = next.saturating_sub(1).max(tick);
+            let next = next.saturating_sub(1).clamp(tick, last.max(tick));
             let cut = end.min(to);
             if let Some(value) = value((tick, next), (start, cut)) {
                 slices.push(Slice {

@@ -103,7 +103,8 @@ impl Distribution {
         let sum: f64 = values.iter().sum();
         values.sort_unstable_by(f64::total_cmp);
         let (min, max) = (values[0], values[values.len() - 1]);
-        let avg = (sum / count).clamp(min, max);
+        // A sum may be beyond all numbers.
+        let avg = (sum / count).max(min).min(max);
         let variance = values.iter().map(|v| (v - avg) * (v - avg)).sum::<f64>() / count;
         Some(Distribution {
             avg,

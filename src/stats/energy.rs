@@ -90,7 +90,9 @@ impl Fleet {
         if self.window_s < WINDOW_S_MIN && joules.is_none() {
             return power.filter(|_| name == "total_gpu_power");
         }
-        let watts = ratio(joules, Some(self.window_s)).or(power);
+        // Samples of a GPU whose energy is not known are not of the whole window either.
+        let watts = ratio(joules, Some(self.window_s));
+        let power = power.filter(|_| joules.is_some());
         let per_request = ratio(joules, of("request_count"));
         match name {
             "total_gpu_power" => power,
@@ -155,6 +157,16 @@ pub fn settle(gpus: &mut [GpuSummary], metrics: &[MetricResult], window_s: f64) 
         notes.push(format!(
             "energy: low confidence, since the measurement took {window_s:.1} s; measure for 10 s \
              or longer (--benchmark-duration)"
+        ));
+    }
+    let slow = gpus.iter().filter(|gpu| gpu.energy_confidence == "low");
+    let slow = slow.filter_map(|gpu| gpu.update_period).max();
+    if let Some(period) = slow.filter(|_| window_s >= WINDOW_S_SURE)
+        && period.as_secs() > PERIOD_RATIO_MAX * window_s
+    {
+        notes.push(format!(
+            "energy: low confidence, since a source tells it only every {:.1} s",
+            period.as_secs()
         ));
     }
     if gpus.iter().any(|gpu| !gpu.instance.is_empty()) {

@@ -236,45 +236,19 @@ fn level(track: &Track, sign: Sign, from: Ns, to: Ns) -> Option<f64> {
     })
 }
 
-/// Gauges of requests that wait in vLLM, SGLang, TensorRT-LLM, TGI, Dynamo and Triton.
-const QUEUES: [&str; 6] = [
-    "vllm:num_requests_waiting",
-    "sglang:num_queue_reqs",
-    "trtllm_num_requests_waiting",
-    "tgi_queue_size",
-    "dynamo_frontend_queued_requests",
-    "nv_inference_pending_request_count",
-];
-/// Gauges of the KV cache's use, 0..1 unless their unit is percent.
-const KV_USES: [&str; 6] = [
-    "vllm:kv_cache_usage_perc",
-    "vllm:gpu_cache_usage_perc",
-    "sglang:token_usage",
-    "trtllm_kv_cache_utilization",
-    "dynamo_component_gpu_cache_usage_percent",
-    "dynamo_component_kvstats_gpu_cache_usage_percent",
-];
-/// Counters and gauges of requests that were put off for want of memory.
-const PUT_OFF: [&str; 3] = [
-    "vllm:num_preemptions",
-    "sglang:num_retracted_reqs",
-    "trtllm_num_paused_requests",
-];
+/// What servers of all kinds say, by the names that it has in common.
+const QUEUED: &str = "requests_queued";
+const KV_USE: &str = "kv_cache_usage";
+const PUT_OFF: [&str; 2] = ["preemptions", "requests_retracted"];
 
-/// Does a server count its waiting requests under this name?
+/// Is it the count of a server's waiting requests?
 pub fn is_queue(tag: &str) -> bool {
-    QUEUES.contains(&bare(tag))
+    tag == QUEUED
 }
 
-/// Is it the use of a server's KV cache?
+/// Is it the use of a server's KV cache, in percent?
 pub fn is_kv_use(tag: &str) -> bool {
-    KV_USES.contains(&bare(tag))
-}
-
-/// A name without labels, and without the ending of counters, which AIPerf leaves out.
-fn bare(tag: &str) -> &str {
-    let name = tag.split('{').next().unwrap_or(tag);
-    name.strip_suffix("_total").unwrap_or(name)
+    tag == KV_USE
 }
 
 /// What a track is a sign of. GPUs' tags begin with the vendor.
@@ -293,11 +267,8 @@ fn sign(track: &Track, all: &[Track]) -> Option<(CauseKind, Sign)> {
         return Some((CauseKind::Memory, Sign::Reaches(FULL_SHARE * total)));
     }
     match tag {
-        _ if is_kv_use(tag) => {
-            let whole = if track.unit == "%" { 100.0 } else { 1.0 };
-            Some((CauseKind::Memory, Sign::Reaches(FULL_SHARE * whole)))
-        }
-        _ if PUT_OFF.contains(&bare(tag)) => Some((CauseKind::Memory, Sign::Peak)),
+        _ if is_kv_use(tag) => Some((CauseKind::Memory, Sign::Reaches(FULL_SHARE * 100.0))),
+        _ if PUT_OFF.contains(&tag) => Some((CauseKind::Memory, Sign::Peak)),
         _ if is_queue(tag) => Some((CauseKind::Queue, Sign::Peak)),
         _ => None,
     }

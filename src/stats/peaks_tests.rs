@@ -113,27 +113,12 @@ fn what_was_unusual_at_the_time_of_the_peak_is_its_cause() {
             bump(1_980.0, 900.0),
             Gauge,
         ),
+        (CauseKind::Memory, "kv_cache_usage", bump(60.0, 97.0), Gauge),
+        (CauseKind::Memory, "preemptions", preempted, Counter),
+        (CauseKind::Queue, "requests_queued", bump(0.0, 9.0), Gauge),
         (
             CauseKind::Memory,
-            "vllm:kv_cache_usage_perc",
-            bump(0.6, 0.97),
-            Gauge,
-        ),
-        (
-            CauseKind::Memory,
-            "vllm:num_preemptions_total",
-            preempted,
-            Counter,
-        ),
-        (
-            CauseKind::Queue,
-            "vllm:num_requests_waiting",
-            bump(0.0, 9.0),
-            Gauge,
-        ),
-        (
-            CauseKind::Queue,
-            "sglang:num_queue_reqs{engine=\"0\"}",
+            "requests_retracted",
             bump(2.0, 9.0),
             Gauge,
         ),
@@ -155,8 +140,8 @@ fn what_is_always_so_or_says_nothing_of_the_kind_is_no_cause() {
     use TrackKind::Gauge;
     for (tag, values) in [
         ("nvidia_throttle_power", bump(0.8, 0.9)),
-        ("vllm:kv_cache_usage_perc", bump(0.99, 1.0)),
-        ("vllm:num_requests_waiting", bump(20.0, 24.0)),
+        ("kv_cache_usage", bump(99.0, 100.0)),
+        ("requests_queued", bump(20.0, 24.0)),
         ("nvidia_sm_clock", bump(1_980.0, 1_900.0)),
         ("nvidia_power_usage", bump(300.0, 700.0)),
         ("nvidia_throttle_other", vec![]),
@@ -173,7 +158,7 @@ fn a_cause_may_come_after_the_slice_while_its_requests_still_wait() {
     let queue: Vec<f64> = (0..29)
         .map(|at| f64::from(u8::from((16..20).contains(&at))))
         .collect();
-    let queue = track("s", "vllm:num_requests_waiting", TrackKind::Gauge, &queue);
+    let queue = track("s", "requests_queued", TrackKind::Gauge, &queue);
     flag(&mut found, &[queue]);
     assert_eq!(flags(&found)[0].1.causes[0].kind, CauseKind::Queue);
 }

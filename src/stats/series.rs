@@ -73,6 +73,18 @@ impl Series {
         Some(points.last()?.1 - points.first()?.1).filter(|_| around.is_sorted())
     }
 
+    /// The samples at which the value had changed, without the first: when that was new is not
+    /// known. A source that moves its counter seldom says between two changes what was.
+    pub fn steps(&self) -> Series {
+        let mut steps = Series::default();
+        for (two, &at) in self.values.windows(2).zip(self.times.iter().skip(1)) {
+            if two[0] != two[1] {
+                steps.push(at, two[1]);
+            }
+        }
+        steps
+    }
+
     /// Integral over the window in value x seconds, by trapezoids, edges interpolated (the end
     /// values hold beyond the samples).
     pub fn integral(&self, start: Ns, end: Ns) -> Option<f64> {
@@ -145,6 +157,13 @@ mod tests {
         assert_eq!(delta(2500, 3001), None);
         let late = series(&[(10, 1.0), (20, 2.0)]);
         assert_eq!(late.counter_delta(Ns::from_ms(5), Ns::from_ms(15)), None);
+    }
+
+    #[test]
+    fn steps_are_where_a_value_is_new() {
+        let energy = series(&[(0, 5.0), (10, 5.0), (20, 8.0), (30, 8.0), (40, 9.0)]);
+        assert_eq!(energy.steps(), series(&[(20, 8.0), (40, 9.0)]));
+        assert_eq!(series(&[(0, 1.0)]).steps(), Series::default());
     }
 
     #[test]

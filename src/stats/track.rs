@@ -20,7 +20,7 @@ pub enum TrackKind {
 pub struct Track {
     /// Key of who says it, as the exports have it: `gpu_0`, `127.0.0.1:8000`.
     pub source: String,
-    /// Name in the exports: `nvidia_power_usage`, `vllm:num_requests_running`.
+    /// Name in the exports: `nvidia_power_usage`, `requests_running`.
     pub tag: Cow<'static, str>,
     /// Unit, as exported; empty for counts.
     pub unit: Cow<'static, str>,

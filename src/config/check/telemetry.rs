@@ -28,7 +28,7 @@ impl Draft {
             Some(slice) if slice < least => no(
                 "slice-duration",
                 format!(
-                    "{} s would cut {} s into more than {SLICES_MAX} slices; give {:.3} or more",
+                    "{} s would cut {} s into more than {SLICES_MAX} slices; give {:.6} or more",
                     slice.as_secs(),
                     whole.as_secs(),
                     least.as_secs()
@@ -238,7 +238,7 @@ mod tests {
             benchmark_duration: Some(7_200.0),
             ..Draft::default()
         };
-        assert!(of(tiny(1.9)).contains("more than 3600 slices; give 2.000 or more"));
+        assert!(of(tiny(1.9)).contains("more than 3600 slices; give 2.000000 or more"));
         assert!(tiny(2.0).check("").is_ok());
     }
 }
