@@ -376,7 +376,7 @@ fn pages_that_break_in_mid_run_are_counted_and_harm_nothing() {
     let mock = slow();
     let page = |value: &str| format!("# TYPE a counter\na_total {value}\n# TYPE g gauge\ng 1\n");
     let url = pages(move |number| {
-        let whole = page(&format!("{}", 100 + number));
+        let whole = page(&format!("{}", 100 + number.min(12)));
         match number {
             4 => http("500 Internal Server Error", 2, "no"),
             5 => http("200 OK", whole.len() + 50, &whole),
@@ -453,7 +453,7 @@ fn a_restarted_server_loses_no_counts() {
     assert_eq!(told.sum(&url, "a", "total"), grown);
     assert_eq!(told.info(&url)["counter_resets"], 1);
     assert!(
-        told.screen.contains("counters fell 1 times"),
+        told.screen.contains("counters fell on 1 reads"),
         "{}",
         told.screen
     );
