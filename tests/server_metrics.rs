@@ -201,7 +201,7 @@ fn another_clients_requests_are_noticed() {
     let flags = ["--request-count", "10", "--concurrency", "1"];
     let other = [
         "--request-count",
-        "60",
+        "200",
         "--concurrency",
         "10",
         "--no-server-metrics",
