@@ -690,7 +690,11 @@ fn ipv6_literals_are_dialled_verified_and_tunnelled() {
         );
     }
     let connect = format!("CONNECT [::1]:{} HTTP/1.1\r\n", addr.port());
-    for Heard { head, .. } in asked.all() {
+    let asked = asked.all();
+    // Exporters of GPUs are looked for beside the server, by the same way.
+    let is_page = |heard: &&Heard| heard.head.starts_with("GET http://[::1]:940");
+    assert!(asked.iter().any(|heard| heard.head.starts_with(&connect)));
+    for Heard { head, .. } in asked.iter().filter(|heard| !is_page(heard)) {
         assert!(head.starts_with(&connect), "{head}");
         assert!(
             head.contains("Proxy-Authorization: Basic dTpwYXNzd29yZA=="),
