@@ -251,7 +251,7 @@ fn name_of(path: &Path) -> String {
 }
 
 /// The bytes of a regular file of at most so many.
-fn read_file(path: &Path, bytes_max: u64) -> Result<Vec<u8>, RunError> {
+pub(super) fn read_file(path: &Path, bytes_max: u64) -> Result<Vec<u8>, RunError> {
     let fail = |error| RunError::io(path, error);
     // Opening a pipe would wait for ever.
     let found = std::fs::metadata(path).map_err(fail)?;

@@ -20,6 +20,7 @@ pub mod energy;
 pub mod environment;
 pub mod figures;
 pub mod gate;
+pub mod genai_perf;
 pub mod histogram;
 pub mod isotonic;
 pub mod knee;
