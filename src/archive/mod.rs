@@ -20,7 +20,7 @@ pub use checkpoint::{CHECKPOINT, Checkpoint};
 pub use file::OutFile;
 pub use name::run_name;
 pub use perf_analyzer::{PERF_EXPORT, PerfExport, PerfRequest};
-pub use runs::{Maker, RunColumns, RunError, RunFolder, SHARD, SHARD_ENDING};
+pub use runs::{Maker, RunColumns, RunError, RunFolder, RunRecords, SHARD, SHARD_ENDING};
 pub use workload::{Difference, Workload};
 
 use std::path::{Path, PathBuf};

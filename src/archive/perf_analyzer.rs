@@ -30,6 +30,8 @@ pub struct PerfExport {
     pub endpoint: String,
     /// Answers came as streams.
     pub is_streaming: bool,
+    /// The model that was asked; empty where the file does not say.
+    pub model: String,
 }
 
 /// A request; times are wall time in ns.
@@ -120,6 +122,9 @@ fn parse(bytes: &[u8], with_reasoning: bool) -> Result<PerfExport, String> {
         let count = document.experiments.len();
         return Err(format!("{count} experiments; one load per file is read"));
     };
+    let is_textless = ["embedding", "rank"]
+        .iter()
+        .any(|kind| document.endpoint.contains(kind));
     let mut export = PerfExport {
         mode: experiment.experiment.mode.clone(),
         value: experiment.experiment.value,
@@ -149,9 +154,18 @@ fn parse(bytes: &[u8], with_reasoning: bool) -> Result<PerfExport, String> {
             since = *time;
         }
         let asked = asked(&request.request_inputs);
+        if let Some(model) = asked["model"].as_str().filter(|_| export.model.is_empty()) {
+            export.model = model.to_string();
+        }
         let is_stream = asked.get("stream") == Some(&Value::Bool(true));
         export.is_streaming |= is_stream || count > 1 && asked.is_null();
-        export.requests.push(read(&request, &asked, with_reasoning));
+        let mut found = read(&request, &asked, with_reasoning);
+        if is_textless {
+            // Its answers are numbers: each is content.
+            found.content_ns.clone_from(&request.response_timestamps);
+            found.output.clear();
+        }
+        export.requests.push(found);
     }
     match export.requests.is_empty() {
         true => Err("no request is in it".into()),

@@ -1,0 +1,1 @@
+//! perf_analyzer's `profile_export.json` and the `inputs.json` that it is fed with.
