@@ -310,7 +310,7 @@ fn core_plans(
             targets: prepared.targets.clone(),
             api: config.api,
             streaming: config.streaming,
-            raw: config.export_level == ExportLevel::Raw,
+            raw: config.keeps_events(),
             check_stamps: config.check_stamps,
             requests: prepared.payloads.clone(),
             pace: prepared.pace.clone(),
