@@ -372,6 +372,12 @@ impl Config {
     }
 }
 
+/// AIPerf's prompts.
+const ISL: Lengths = Lengths {
+    mean: 550.0,
+    stddev: 0.0,
+};
+
 impl Default for Config {
     /// What the peers do when nothing is said; `urls` is empty.
     fn default() -> Config {
@@ -388,10 +394,7 @@ impl Default for Config {
             request_count_defaulted: false,
             stable_windows: None,
             stop_oversaturated: false,
-            isl: Lengths {
-                mean: 550.0,
-                stddev: 0.0,
-            },
+            isl: ISL,
             osl: None,
             osl_deterministic: false,
             legacy_max_tokens: false,

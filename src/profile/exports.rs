@@ -158,7 +158,8 @@ pub(super) fn write_scrapes(run: &Run<'_>, spools: Vec<Spool>) -> Vec<String> {
     lost
 }
 
-/// `inputs.json` in the form that is asked for, up to a cap; then the seed and a hash of the sequence.
+/// `inputs.json` in the form that is asked for, up to a cap; then the seed and a hash of the
+/// sequence.
 pub(super) fn write_inputs(run: &Run<'_>) -> Result<(), String> {
     if run.config.export_level < ExportLevel::Records {
         return Ok(());

@@ -1,5 +1,5 @@
-//! perf_analyzer's `profile_export.json`: when each measured request went, and every event that came
-//! back, as GenAI-Perf's tools read them.
+//! perf_analyzer's `profile_export.json`: when each measured request went, and every event that
+//! came back, as GenAI-Perf's tools read them.
 
 use super::{RunInfo, split};
 use crate::config::Config;

@@ -73,6 +73,10 @@ fn export_level(draft: &Draft) -> Result<ExportLevel, ConfigError> {
 fn artifact_format(draft: &Draft) -> Result<ArtifactFormat, ConfigError> {
     match draft.artifact_format.as_deref() {
         None | Some("aiperf") => Ok(ArtifactFormat::Aiperf),
+        Some("genai-perf") if draft.export_level.as_deref() == Some("summary") => no(
+            "artifact-format",
+            "genai-perf has files of every request, --export-level summary none; leave one out",
+        ),
         Some("genai-perf") => Ok(ArtifactFormat::GenaiPerf),
         Some(other) => no(
             "artifact-format",
