@@ -2,7 +2,7 @@
 
 use super::runs::RunError;
 use crate::stats::wire::METRICS_MAX;
-use crate::stats::{Columns, Row};
+use crate::stats::{Columns, Recorded, Row};
 use serde::Deserialize;
 use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
@@ -14,6 +14,8 @@ use std::path::Path;
 
 /// Bytes of a line: 100,000 gaps between chunks have 2 MB.
 const LINE_BYTES_MAX: u64 = 64 * 1024 * 1024;
+/// The metric that is a list: what lies between the events of an answer.
+const GAPS: &str = "inter_chunk_latency";
 /// Values that are held: 4 GiB.
 const VALUES_MAX: usize = 1 << 29;
 
@@ -34,6 +36,8 @@ struct Metadata {
     request_end_ns: u64,
     #[serde(default)]
     benchmark_phase: Option<String>,
+    #[serde(default)]
+    was_cancelled: bool,
 }
 
 #[derive(Deserialize)]
@@ -74,6 +78,10 @@ struct Gather {
     columns: Columns,
     places: HashMap<String, usize>,
     values: Vec<f64>,
+    /// The gaps of each request, when they are asked for; and how many in all.
+    gaps: Option<Vec<Vec<f64>>>,
+    gaps_count: usize,
+    cancelled: u64,
 }
 
 impl Gather {
@@ -83,6 +91,8 @@ impl Gather {
             return;
         }
         self.values.fill(f64::NAN);
+        self.keep_gaps(line);
+        self.cancelled += u64::from(line.metadata.was_cancelled);
         for (tag, metric) in &line.metrics.0 {
             // Lists have no column.
             let number = metric.value.get().parse::<f64>();
@@ -110,20 +120,48 @@ impl Gather {
         self.columns.push(row, &self.values);
     }
 
+    fn done(self) -> Recorded {
+        Recorded {
+            columns: self.columns,
+            gaps: self.gaps.unwrap_or_default(),
+            cancelled: self.cancelled,
+        }
+    }
+
+    fn keep_gaps(&mut self, line: &Line<'_>) {
+        let Some(all) = &mut self.gaps else {
+            return;
+        };
+        let found = line.metrics.0.iter().find(|(tag, _)| tag == GAPS);
+        let read = |(_, metric): &(String, Metric<'_>)| serde_json::from_str(metric.value.get());
+        let gaps: Vec<f64> = found.and_then(|f| read(f).ok()).unwrap_or_default();
+        self.gaps_count += gaps.len();
+        all.push(gaps);
+    }
+
     fn is_full(&self) -> bool {
-        self.columns.len() * (self.places.len() + 4) > VALUES_MAX
+        self.columns.len() * (self.places.len() + 4) + self.gaps_count > VALUES_MAX
     }
 }
 
-/// All measured requests, numbered by their sessions, and what is to be said of the file. Errors: a
-/// line that is none of a request; the last one may be cut off.
-pub(super) fn read(path: &Path) -> Result<(Columns, Option<String>), RunError> {
+/// All measured requests, numbered by their sessions, and what is to be said of the file;
+/// `with_gaps` keeps the times between events too. Errors: a line that is none of a request; the
+/// last one may be cut off.
+pub(super) fn read(path: &Path, with_gaps: bool) -> Result<(Recorded, Option<String>), RunError> {
     let file = File::open(path).map_err(|error| RunError::io(path, error))?;
-    read_lines(BufReader::with_capacity(1 << 20, file), path)
+    let gather = Gather {
+        gaps: with_gaps.then(Vec::new),
+        ..Gather::default()
+    };
+    read_lines(BufReader::with_capacity(1 << 20, file), path, gather)
 }
 
-fn read_lines(mut file: impl BufRead, path: &Path) -> Result<(Columns, Option<String>), RunError> {
-    let (mut gather, mut line, mut number) = (Gather::default(), Vec::new(), 0u64);
+fn read_lines(
+    mut file: impl BufRead,
+    path: &Path,
+    mut gather: Gather,
+) -> Result<(Recorded, Option<String>), RunError> {
+    let (mut line, mut number) = (Vec::new(), 0u64);
     loop {
         line.clear();
         number += 1;
@@ -131,7 +169,7 @@ fn read_lines(mut file: impl BufRead, path: &Path) -> Result<(Columns, Option<St
             .take(LINE_BYTES_MAX)
             .read_until(b'\n', &mut line);
         if read.map_err(|error| RunError::io(path, error))? == 0 {
-            return Ok((gather.columns, None));
+            return Ok((gather.done(), None));
         }
         let is_cut = line.last() != Some(&b'\n');
         if line.iter().all(u8::is_ascii_whitespace) {
@@ -141,7 +179,7 @@ fn read_lines(mut file: impl BufRead, path: &Path) -> Result<(Columns, Option<St
             Ok(line) => gather.push(&line),
             Err(_) if is_cut && (line.len() as u64) < LINE_BYTES_MAX => {
                 let note = format!("line {number} is cut off: the requests before it are here");
-                return Ok((gather.columns, Some(note)));
+                return Ok((gather.done(), Some(note)));
             }
             Err(error) => {
                 let what = format!("line {number} is no request: {error}");

@@ -10,6 +10,7 @@ mod checkpoint;
 mod file;
 mod lines;
 mod name;
+mod perf_analyzer;
 mod runs;
 mod workload;
 
@@ -18,7 +19,8 @@ pub use calibration::{Calibration, machine};
 pub use checkpoint::{CHECKPOINT, Checkpoint};
 pub use file::OutFile;
 pub use name::run_name;
-pub use runs::{Maker, RunColumns, RunError, RunFolder, SHARD, SHARD_ENDING};
+pub use perf_analyzer::{PERF_EXPORT, PerfExport, PerfRequest};
+pub use runs::{Maker, RunColumns, RunError, RunFolder, RunRecords, SHARD, SHARD_ENDING};
 pub use workload::{Difference, Workload};
 
 use std::path::{Path, PathBuf};

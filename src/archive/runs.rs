@@ -6,7 +6,7 @@ use super::workload::Workload;
 use crate::stats::catalogue::Form;
 use crate::stats::summary::Verdict;
 use crate::stats::wire::{self, WireError};
-use crate::stats::{Columns, Figures, MetricFigures};
+use crate::stats::{Columns, Figures, MetricFigures, Recorded};
 use serde_json::{Map, Value};
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -218,9 +218,26 @@ impl RunFolder {
         if !has_lines {
             return Ok(None);
         }
-        let (columns, cut) = lines::read(&lines)?;
+        let (read, cut) = lines::read(&lines, false)?;
         notes.extend(cut);
-        Ok(Some(RunColumns::new(columns, lines, notes)))
+        Ok(Some(RunColumns::new(read.columns, lines, notes)))
+    }
+
+    /// The requests with the times between their events, which only the lines have: from them,
+    /// else from the shard; `None` when the run has neither. Cost and errors: as
+    /// [`RunFolder::columns`].
+    pub fn recorded(&self) -> Result<Option<RunRecords>, RunError> {
+        let (shard, lines) = self.records_paths();
+        match (lines.is_file(), shard.is_file()) {
+            (true, _) => RunRecords::open(&lines).map(Some),
+            (false, true) => RunRecords::open(&shard).map(Some),
+            (false, false) => Ok(None),
+        }
+    }
+
+    /// The summary as it was written. Errors: it cannot be read any more.
+    pub fn document(&self) -> Result<Map<String, Value>, RunError> {
+        read_document(&self.summary)
     }
 
     /// Where the requests would be: the shard and the lines.
@@ -232,6 +249,43 @@ impl RunFolder {
             None => (SHARD.into(), LINES.into()),
         };
         (self.path.join(shard), self.path.join(lines))
+    }
+}
+
+/// The requests of a file.
+#[derive(Clone, Debug)]
+pub struct RunRecords {
+    /// Measured requests in the order of recording.
+    pub recorded: Recorded,
+    /// Where they were read.
+    pub source: PathBuf,
+    /// What a reader must know: each a sentence.
+    pub notes: Vec<String>,
+}
+
+impl RunRecords {
+    /// Reads a file of requests: a shard by its ending, else lines. Cost: the whole file, in
+    /// memory. Errors: it is neither, or a line in it is no request.
+    pub fn open(path: &Path) -> Result<RunRecords, RunError> {
+        let (recorded, notes) = if name_of(path).ends_with(".bin") {
+            let read = read_shard(path)?;
+            let (columns, is_whole) =
+                read.map_err(|error| RunError::content(path, error.to_string()))?;
+            let count = columns.len();
+            let torn = format!("{} is torn: {count} requests are here", name_of(path));
+            let recorded = Recorded {
+                columns,
+                ..Recorded::default()
+            };
+            (recorded, (!is_whole).then_some(torn))
+        } else {
+            lines::read(path, true)?
+        };
+        Ok(RunRecords {
+            recorded,
+            source: path.to_path_buf(),
+            notes: notes.into_iter().collect(),
+        })
     }
 }
 
@@ -251,7 +305,7 @@ fn name_of(path: &Path) -> String {
 }
 
 /// The bytes of a regular file of at most so many.
-fn read_file(path: &Path, bytes_max: u64) -> Result<Vec<u8>, RunError> {
+pub(super) fn read_file(path: &Path, bytes_max: u64) -> Result<Vec<u8>, RunError> {
     let fail = |error| RunError::io(path, error);
     // Opening a pipe would wait for ever.
     let found = std::fs::metadata(path).map_err(fail)?;

@@ -9,6 +9,7 @@ mod interleave;
 mod mock;
 mod profile;
 mod refused;
+mod report;
 mod self_bench;
 
 use crate::base::{Exit, Ns, Secrets};
@@ -29,6 +30,8 @@ fn command() -> Command {
         .subcommand(flags::analyze_command())
         .subcommand(self_bench::command())
         .subcommand(compare::command())
+        .subcommand(report::command())
+        .subcommand(report::peers_command())
         .subcommand(mock::command())
         .subcommand(Command::new("doctor").about("Say what this machine offers to a run"))
         .subcommand(
@@ -69,6 +72,8 @@ pub fn main(args: impl IntoIterator<Item = OsString>, launched: Ns) -> Exit {
         }
         Some(("self-bench", matches)) => self_bench::run(matches),
         Some(("compare", matches)) => compare::run(matches, launched),
+        Some(("report", matches)) => report::run(matches),
+        Some(("process-export-files", matches)) => report::run_peers(matches),
         Some(("mock", matches)) => mock::run(matches),
         Some(("doctor", _)) => doctor::run(),
         Some(("completions", matches)) => completions(matches),

@@ -5,7 +5,7 @@
 use std::ffi::OsString;
 
 /// Subcommands that a later version has, the peers' among them.
-const SUBCOMMANDS_LATER: &[&str] = &["report", "plot", "trace", "config"];
+const SUBCOMMANDS_LATER: &[&str] = &["plot", "trace", "config"];
 
 /// Subcommands of the peers, with what takes their place.
 const SUBCOMMANDS_NEVER: &[(&str, &str)] = &[
@@ -21,10 +21,6 @@ const SUBCOMMANDS_NEVER: &[(&str, &str)] = &[
     (
         "create-template",
         "`config init` comes with a later version",
-    ),
-    (
-        "process-export-files",
-        "`report` comes with a later version",
     ),
     ("chat", "profile --request-count 1 measures one request"),
     (

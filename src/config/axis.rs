@@ -45,6 +45,7 @@ const LABEL_MAX: usize = 100;
 const OF_THE_COMMAND: &[&str] = &[
     "allow_invalid",
     "artifact_dir",
+    "artifact_format",
     "calibrate",
     "dry_run",
     "export_level",

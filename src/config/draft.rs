@@ -142,6 +142,7 @@ pub struct Draft {
     pub artifact_dir: Option<String>,
     pub profile_export_prefix: Option<String>,
     pub export_level: Option<String>,
+    pub artifact_format: Option<String>,
     pub overwrite: Option<bool>,
     pub ui: Option<String>,
     pub verbose: Option<bool>,

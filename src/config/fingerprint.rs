@@ -15,6 +15,7 @@ use std::path::Path;
 const NEUTRAL: &[&str] = &[
     "api_key",
     "artifact_dir",
+    "artifact_format",
     "assert",
     "calibrate",
     "dry_run",

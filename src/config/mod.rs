@@ -92,6 +92,15 @@ pub enum ExportLevel {
     Raw,
 }
 
+/// In whose form the files of requests are, where the peers differ.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ArtifactFormat {
+    /// AIPerf's.
+    Aiperf,
+    /// GenAI-Perf's: `inputs.json` in its form, and perf_analyzer's `profile_export.json`.
+    GenaiPerf,
+}
+
 /// Progress display.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ui {
@@ -263,6 +272,8 @@ pub struct Config {
     pub export_prefix: Option<String>,
     /// Which files.
     pub export_level: ExportLevel,
+    /// In whose form.
+    pub artifact_format: ArtifactFormat,
     /// Replace an earlier run instead of moving it aside.
     pub overwrite: bool,
     /// Display.
@@ -310,6 +321,13 @@ pub struct Config {
 }
 
 impl Config {
+    /// Every event and every body is kept for the files: perf_analyzer's export needs them.
+    pub fn keeps_events(&self) -> bool {
+        let is_peers = self.artifact_format == ArtifactFormat::GenaiPerf;
+        self.export_level == ExportLevel::Raw
+            || is_peers && self.export_level == ExportLevel::Records
+    }
+
     /// The first measured phase, which a run of one measurement is named by.
     pub fn main(&self) -> &PhaseSpec {
         let measured = self.phases.iter().find(|phase| phase.measured);
@@ -343,6 +361,12 @@ impl Config {
     }
 }
 
+/// AIPerf's prompts.
+const ISL: Lengths = Lengths {
+    mean: 550.0,
+    stddev: 0.0,
+};
+
 impl Default for Config {
     /// What the peers do when nothing is said; `urls` is empty.
     fn default() -> Config {
@@ -359,10 +383,7 @@ impl Default for Config {
             request_count_defaulted: false,
             stable_windows: None,
             stop_oversaturated: false,
-            isl: Lengths {
-                mean: 550.0,
-                stddev: 0.0,
-            },
+            isl: ISL,
             osl: None,
             osl_deterministic: false,
             legacy_max_tokens: false,
@@ -391,6 +412,7 @@ impl Default for Config {
             trial: 0,
             export_prefix: None,
             export_level: ExportLevel::Records,
+            artifact_format: ArtifactFormat::Aiperf,
             overwrite: false,
             ui: Ui::Auto,
             verbose: false,

@@ -378,6 +378,10 @@ impl Flight {
             return self.fail(FailureKind::Stream, 0, "no_content", text);
         }
         let body = std::mem::take(&mut self.body);
+        if self.raw {
+            self.record.buffers.raw.extend_from_slice(&body);
+            self.record.buffers.raw_marks.push((at, body.len()));
+        }
         match self.endpoint.read_body(&body) {
             Err(text) => {
                 let name = if self.streaming {

@@ -201,5 +201,6 @@ pub(crate) fn emptied(mut buffers: Buffers) -> Buffers {
     buffers.reasoning.clear();
     buffers.raw.clear();
     buffers.raw_marks.clear();
+    buffers.asked.clear();
     buffers
 }

@@ -93,6 +93,7 @@ impl Core {
         let plan = &self.plan;
         if plan.raw {
             // Streams that began together would otherwise grow together, and stall the core.
+            record.buffers.asked.extend_from_slice(&request.body);
             let events = record.requested_output.unwrap_or(0) as usize;
             let bytes = events.saturating_mul(RAW_EVENT_BYTES);
             record

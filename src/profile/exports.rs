@@ -4,7 +4,7 @@ use super::files::{GPU_SAMPLES, INPUTS, SERVER_CSV, SERVER_JSON, SERVER_JSONL, f
 use super::outcome::{Run, RunResult};
 use super::plan_text;
 use crate::base::{Ns, limits};
-use crate::config::{ExportLevel, MetricsFormat};
+use crate::config::{ArtifactFormat, ExportLevel, MetricsFormat};
 use crate::engine::{Request, Requests, Turn};
 use crate::report;
 use crate::server_metrics::Spool;
@@ -158,7 +158,8 @@ pub(super) fn write_scrapes(run: &Run<'_>, spools: Vec<Spool>) -> Vec<String> {
     lost
 }
 
-/// `inputs.json` in AIPerf's form, up to a cap; then the seed and a hash of the sequence.
+/// `inputs.json` in the form that is asked for, up to a cap; then the seed and a hash of the
+/// sequence.
 pub(super) fn write_inputs(run: &Run<'_>) -> Result<(), String> {
     if run.config.export_level < ExportLevel::Records {
         return Ok(());
@@ -177,17 +178,12 @@ pub(super) fn write_inputs(run: &Run<'_>) -> Result<(), String> {
         if index > 0 {
             out.push(b',');
         }
-        out.extend_from_slice(
-            format!(r#"{{"session_id":"session_{index:06}","payloads":["#).as_bytes(),
-        );
-        for (turn, body) in bodies.iter().enumerate() {
-            if turn > 0 {
-                out.push(b',');
-            }
+        let shown = |body: &Vec<u8>| {
             let body = plan_text::shown_body(body, hides);
-            out.extend_from_slice(run.info.secrets.mask(&body).as_bytes());
-        }
-        out.extend_from_slice(b"]}");
+            run.info.secrets.mask(&body).into_owned()
+        };
+        let bodies: Vec<String> = bodies.iter().map(shown).collect();
+        out.extend_from_slice(session(run.config.artifact_format, index, &bodies).as_bytes());
         written += 1;
     }
     let digest: String = hash
@@ -204,6 +200,22 @@ pub(super) fn write_inputs(run: &Run<'_>) -> Result<(), String> {
     out.extend_from_slice(tail.as_bytes());
     let written = run.dir.map_or(Ok(()), |dir| dir.write(INPUTS, &out));
     written.map_err(|error| error.to_string())
+}
+
+/// A session of `inputs.json`: in AIPerf's form one object, in GenAI-Perf's a row per turn.
+fn session(format: ArtifactFormat, index: usize, bodies: &[String]) -> String {
+    let id = format!("session_{index:06}");
+    match (format, bodies) {
+        (ArtifactFormat::Aiperf, bodies) => {
+            let bodies = bodies.join(",");
+            format!(r#"{{"session_id":"{id}","payloads":[{bodies}]}}"#)
+        }
+        (ArtifactFormat::GenaiPerf, [body]) => format!(r#"{{"payload":[{body}]}}"#),
+        (ArtifactFormat::GenaiPerf, bodies) => {
+            let row = |body| format!(r#"{{"payload":[{body}],"session_id":["{id}"]}}"#);
+            bodies.iter().map(row).collect::<Vec<_>>().join(",")
+        }
+    }
 }
 
 /// The bodies of a session, without the answers, which nobody knows before.

@@ -1,9 +1,11 @@
 //! The files of records: opened before the run, fed by the record thread.
 
-use crate::archive::{ArchiveError, OutFile, Room, RunDir, SHARD, SHARD_ENDING};
+use crate::archive::{ArchiveError, OutFile, PERF_EXPORT, Room, RunDir, SHARD, SHARD_ENDING};
 use crate::config::{Config, ExportLevel};
+use crate::endpoint::Endpoint;
 use crate::report::RunInfo;
 use crate::report::jsonl::{self, MetricOf, MetricValue};
+use crate::report::perf_analyzer;
 use crate::stats::columns::line_up;
 use crate::stats::wire::Writer;
 use crate::stats::{Accumulator, Columns, Metric, Phase, Record, Row, Value};
@@ -13,11 +15,19 @@ pub struct RecordFiles {
     records: Option<OutFile>,
     shard: Option<Shard>,
     raw: Option<OutFile>,
+    perf: Option<PerfFile>,
     /// For the summaries, until they are written.
     room: Option<Room>,
     faults: Vec<String>,
     run: RunInfo,
     line: Vec<u8>,
+}
+
+/// perf_analyzer's export, until its end.
+struct PerfFile {
+    file: OutFile,
+    tail: perf_analyzer::Tail,
+    has_requests: bool,
 }
 
 /// The measured requests as columns, for sweeps and comparisons: they read it in an instant.
@@ -29,7 +39,7 @@ struct Shard {
 }
 
 /// Files of a run: AIPerf's names, and their endings after a prefix.
-const NAMES: [(&str, &str); 15] = [
+const NAMES: [(&str, &str); 16] = [
     ("profile_export_aiperf.json", ".json"),
     ("profile_export_aiperf.csv", ".csv"),
     ("profile_export_console.txt", "_console.txt"),
@@ -41,6 +51,7 @@ const NAMES: [(&str, &str); 15] = [
     ("profile_export.jsonl", ".jsonl"),
     ("profile_export_raw.jsonl", "_raw.jsonl"),
     (SHARD, SHARD_ENDING),
+    (PERF_EXPORT, "_perf_analyzer.json"),
     GPU_SAMPLES,
     (SERVER_JSON, "_server_metrics.json"),
     (SERVER_CSV, "_server_metrics.csv"),
@@ -92,6 +103,7 @@ impl RecordFiles {
             records: open(ExportLevel::Records, "profile_export.jsonl", ".jsonl")?,
             shard: open(ExportLevel::Records, SHARD, SHARD_ENDING)?.map(Shard::new),
             raw: open(ExportLevel::Raw, "profile_export_raw.jsonl", "_raw.jsonl")?,
+            perf: PerfFile::open(dir, config).map_err(|error| error.to_string())?,
             room: dir.map(RunDir::reserve),
             faults: Vec::new(),
             run,
@@ -118,6 +130,29 @@ impl RecordFiles {
             self.line.clear();
             jsonl::raw_line(record, &self.run, &mut self.line);
             self.raw = append(file, &self.line, &mut self.faults);
+        }
+        self.write_perf(record);
+    }
+
+    /// A part of a JSON document is none: it is lost, and told.
+    fn write_perf(&mut self, record: &Record) {
+        let Some(perf) = self
+            .perf
+            .as_mut()
+            .filter(|_| record.phase == Phase::Profiling)
+        else {
+            return;
+        };
+        self.line.clear();
+        if perf.has_requests {
+            self.line.push(b',');
+        }
+        perf.has_requests = true;
+        perf.tail.add(record, &self.run);
+        perf_analyzer::request(record, &self.run, &mut self.line);
+        if let Err(error) = perf.file.write(&self.line) {
+            self.faults.push(error.to_string());
+            self.perf = None;
         }
     }
 
@@ -149,9 +184,33 @@ impl RecordFiles {
                 .extend(result.err().map(|error| error.to_string()));
         }
         let shard = self.shard.map_or(Ok(()), Shard::finish);
+        let perf = self.perf.map_or(Ok(()), PerfFile::finish);
+        let lost = shard.err().into_iter().chain(perf.err());
+        self.faults.extend(lost.map(|error| error.to_string()));
         self.faults
-            .extend(shard.err().map(|error| error.to_string()));
-        self.faults
+    }
+}
+
+impl PerfFile {
+    fn open(dir: Option<&RunDir>, config: &Config) -> Result<Option<PerfFile>, ArchiveError> {
+        let Some(dir) = dir.filter(|_| config.keeps_events()) else {
+            return Ok(None);
+        };
+        let mut file = dir.file(&file_name(config, PERF_EXPORT, "_perf_analyzer.json"))?;
+        file.write(&perf_analyzer::head(config))?;
+        let model = config.model.as_deref().unwrap_or_default();
+        let own = || Endpoint::of(config).path(config.streaming, model);
+        let path = config.path.clone().unwrap_or_else(own);
+        Ok(Some(PerfFile {
+            file,
+            tail: perf_analyzer::Tail::new(path.trim_start_matches('/')),
+            has_requests: false,
+        }))
+    }
+
+    fn finish(mut self) -> Result<(), ArchiveError> {
+        self.file.write(&self.tail.bytes())?;
+        self.file.finish()
     }
 }
 

@@ -311,7 +311,7 @@ fn core_plans(
             targets: prepared.targets.clone(),
             endpoint: Endpoint::of(config),
             streaming: config.streaming,
-            raw: config.export_level == ExportLevel::Raw,
+            raw: config.keeps_events(),
             check_stamps: config.check_stamps,
             requests: prepared.payloads.clone(),
             pace: prepared.pace.clone(),

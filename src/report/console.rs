@@ -57,6 +57,26 @@ pub fn report(summary: &Summary, ours: &[MetricResult], width: usize) -> String 
     out
 }
 
+/// The table of AIPerf's rows alone, at most `width` columns wide.
+pub fn metrics_table(metrics: &[MetricResult], width: usize) -> String {
+    let mut shown = rows(metrics, &[], Group::Default);
+    shown.extend(adjusted(metrics));
+    table("tokenring | LLM Metrics", &shown, &COLUMNS, width.max(80))
+}
+
+/// Rows in GenAI-Perf's order, with its columns.
+pub fn genai_perf_table(metrics: &[MetricResult], width: usize) -> String {
+    let find = |tag: &str| metrics.iter().find(|metric| metric.tag == tag);
+    let shown: Vec<&MetricResult> = super::genai_perf::rows().filter_map(find).collect();
+    let columns = ["avg", "min", "max", "p99", "p90", "p75"];
+    table(
+        "tokenring | GenAI-Perf's definitions",
+        &shown,
+        &columns,
+        width.max(80),
+    )
+}
+
 /// A group's rows in AIPerf's order, ours among them. Counts of failures are left to the errors.
 fn rows<'a>(
     metrics: &'a [MetricResult],

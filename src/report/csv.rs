@@ -15,7 +15,14 @@ const COLUMNS_AIPERF: usize = 14;
 
 /// One file: distributions, then scalars, then GPUs; rows by tag, two decimals, blank where absent.
 pub fn aiperf(summary: &Summary, run: &RunInfo) -> Vec<u8> {
-    let mut metrics: Vec<&MetricResult> = summary.metrics.iter().collect();
+    let mut out = of_metrics(&summary.metrics);
+    gpu_rows(summary, run, &mut out);
+    out
+}
+
+/// The rows of the metrics alone.
+pub fn of_metrics(metrics: &[MetricResult]) -> Vec<u8> {
+    let mut metrics: Vec<&MetricResult> = metrics.iter().collect();
     metrics.sort_by_key(|metric| metric.tag);
     let (scalars, spread): (Vec<_>, Vec<_>) = metrics
         .into_iter()
@@ -37,7 +44,6 @@ pub fn aiperf(summary: &Summary, run: &RunInfo) -> Vec<u8> {
         let value = stat(&metric.figure, "avg").map_or_else(String::new, fixed);
         line(&mut out, [csv_label(metric), value]);
     }
-    gpu_rows(summary, run, &mut out);
     out
 }
 

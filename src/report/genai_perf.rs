@@ -7,7 +7,7 @@ use super::RunInfo;
 use super::csv::line;
 use super::gpus::labels;
 use super::input_config::tokenizer;
-use super::text::{fixed_in, grouped, stat};
+use super::text::{grouped, stat};
 use crate::config::{Api, Config, ExportLevel, Lengths, hide_target};
 use crate::stats::Summary;
 use crate::stats::summary::{Figure, GpuSummary, MetricResult};
@@ -142,28 +142,46 @@ impl Gauge {
 
 /// `profile_export_genai_perf.json`; secrets are masked.
 pub fn json(summary: &Summary, config: &Config, run: &RunInfo) -> Value {
-    let mut out = Map::new();
-    for (tag, key, unit) in METRICS {
-        if let Some(metric) = summary.metric(tag) {
-            out.insert(key.into(), figure(metric, unit));
-        }
-    }
     let telemetry = telemetry(&summary.gpus);
-    if !telemetry.is_empty() {
-        out.insert("telemetry_stats".into(), telemetry.into());
-    }
-    out.insert("input_config".into(), input_config(summary, config, run));
-    let mut value = Value::Object(out);
+    let settings = input_config(summary, config, run);
+    let mut value = json_of(&summary.metrics, &telemetry, settings);
     run.secrets.mask_value(&mut value);
     value
 }
 
+/// The same of figures that lie on disk, with the telemetry and the settings that lie beside them.
+pub fn json_of(
+    metrics: &[MetricResult],
+    telemetry: &Map<String, Value>,
+    input_config: Value,
+) -> Value {
+    let mut out = Map::new();
+    for (tag, key, unit) in METRICS {
+        if let Some(metric) = metrics.iter().find(|metric| metric.tag == tag) {
+            out.insert(key.into(), figure(metric, unit));
+        }
+    }
+    if !telemetry.is_empty() {
+        out.insert("telemetry_stats".into(), telemetry.clone().into());
+    }
+    if !input_config.is_null() {
+        out.insert("input_config".into(), input_config);
+    }
+    Value::Object(out)
+}
+
 /// `profile_export_genai_perf.csv`: CRLF, two decimals, thousands separated and then quoted.
 pub fn csv(summary: &Summary) -> Vec<u8> {
+    csv_of(&summary.metrics, &telemetry(&summary.gpus))
+}
+
+/// The same of figures that lie on disk, with the `telemetry_stats` that lie beside them.
+pub fn csv_of(metrics: &[MetricResult], telemetry: &Map<String, Value>) -> Vec<u8> {
     let mut out = Vec::new();
+    let find = |tag: &str| metrics.iter().find(|metric| metric.tag == tag);
     line(&mut out, ["Metric"].iter().chain(&COLUMNS));
     for (tag, label) in SPREAD_ROWS {
-        if let Some(metric) = summary.metric(tag) {
+        if let Some(metric) = find(tag) {
             let cells = COLUMNS.iter().map(|key| cell(stat(&metric.figure, key)));
             line(&mut out, std::iter::once(label.to_owned()).chain(cells));
         }
@@ -171,48 +189,48 @@ pub fn csv(summary: &Summary) -> Vec<u8> {
     line(&mut out, [""]);
     line(&mut out, ["Metric", "Value"]);
     for (tag, label) in SCALAR_ROWS {
-        if let Some(metric) = summary.metric(tag) {
+        if let Some(metric) = find(tag) {
             line(
                 &mut out,
                 [label.to_owned(), cell(stat(&metric.figure, "avg"))],
             );
         }
     }
-    gpu_rows(&summary.gpus, false, &["Metric", "GPU"], &COLUMNS, &mut out);
-    gpu_rows(
-        &summary.gpus,
-        true,
-        &["Metric", "GPU", "Value"],
-        &["avg"],
-        &mut out,
-    );
+    gpu_rows(telemetry, &["Metric", "GPU"], &COLUMNS, &mut out);
+    gpu_rows(telemetry, &["Metric", "GPU", "Value"], &[], &mut out);
     out
+}
+
+/// Tags in the order of its rows.
+pub(super) fn rows() -> impl Iterator<Item = &'static str> {
+    SPREAD_ROWS.iter().chain(&SCALAR_ROWS).map(|(tag, _)| *tag)
 }
 
 fn cell(value: Option<f64>) -> String {
     value.map_or_else(|| "N/A".to_owned(), grouped)
 }
 
-/// A table of gauges, each over all GPUs; nothing at all where there is no row.
-fn gpu_rows(
-    gpus: &[GpuSummary],
-    is_fixed: bool,
-    head: &[&str],
-    columns: &[&str],
-    out: &mut Vec<u8>,
-) {
+/// A table of gauges, each over all GPUs; nothing at all where there is no row. Without `columns`
+/// it is that of the gauges with one number per GPU.
+fn gpu_rows(telemetry: &Map<String, Value>, head: &[&str], columns: &[&str], out: &mut Vec<u8>) {
     let mut rows = Vec::new();
-    let labels = labels(gpus);
-    for gauge in GAUGES.iter().filter(|gauge| gauge.is_fixed == is_fixed) {
-        let all = gpus.iter().zip(&labels);
-        for (gpu, label) in all.filter(|(gpu, _)| gauge.stat(gpu, "avg").is_some()) {
-            let mut row = vec![format!("{} ({})", gauge.header, gauge.unit), label.clone()];
-            let text = |value: f64| match gauge.unit {
-                "MJ" => fixed_in(gauge.unit, value),
-                _ => grouped(value),
-            };
-            let value = |key: &&str| gauge.stat(gpu, key).map_or_else(|| "N/A".into(), text);
-            row.extend(columns.iter().map(value));
+    for (gauge, block) in GAUGES
+        .iter()
+        .filter_map(|gauge| Some((gauge, telemetry.get(gauge.key)?.as_object()?)))
+    {
+        let unit = block
+            .get("unit")
+            .and_then(Value::as_str)
+            .unwrap_or_default();
+        let gpus = block.iter().filter(|(label, _)| *label != "unit");
+        let is_wanted = |stats: &Value| stats.get("p99").is_some() != columns.is_empty();
+        for (label, stats) in gpus.filter(|(_, stats)| is_wanted(stats)) {
+            let value = |key: &str| cell(stats.get(key).and_then(Value::as_f64));
+            let mut row = vec![format!("{} ({unit})", gauge.header), label.clone()];
+            match columns {
+                [] => row.push(value("avg")),
+                columns => row.extend(columns.iter().map(|key| value(key))),
+            }
             rows.push(row);
         }
     }
@@ -220,8 +238,7 @@ fn gpu_rows(
         return;
     }
     line(out, [""]);
-    let rest = if is_fixed { &[] } else { columns };
-    line(out, head.iter().chain(rest));
+    line(out, head.iter().chain(columns));
     for row in rows {
         line(out, row);
     }

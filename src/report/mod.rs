@@ -20,7 +20,9 @@ pub mod jsonl;
 pub mod many;
 #[cfg(test)]
 mod many_tests;
+pub mod perf_analyzer;
 mod phases;
+pub mod recomputed;
 pub mod search;
 pub mod self_bench;
 mod server_console;

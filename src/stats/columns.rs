@@ -159,6 +159,29 @@ impl Columns {
         self
     }
 
+    /// Adds the requests of another run behind these, as they are: own numbers, own times, metrics
+    /// of either.
+    pub fn append(&mut self, other: &Columns) {
+        let own = |columns: &Columns, tag: &str| columns.metrics.iter().any(|c| c.tag == tag);
+        for column in &other.metrics {
+            if !own(self, &column.tag) {
+                self.add_metric(&column.tag, &column.unit);
+            }
+        }
+        let tags: Vec<String> = self
+            .metrics
+            .iter()
+            .map(|column| column.tag.clone())
+            .collect();
+        let lists: Vec<Option<&[f64]>> = tags.iter().map(|tag| other.get(tag)).collect();
+        for at in 0..other.len() {
+            let Some(row) = other.row(at) else { continue };
+            let value = |list: &Option<&[f64]>| list.map_or(f64::NAN, |values| values[at]);
+            let values: Vec<f64> = lists.iter().map(value).collect();
+            self.push(row, &values);
+        }
+    }
+
     /// Adds a metric that no request so far has; gives its place.
     pub fn add_metric(&mut self, tag: &str, unit: &str) -> usize {
         self.metrics.push(Column {

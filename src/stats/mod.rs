@@ -20,6 +20,7 @@ pub mod energy;
 pub mod environment;
 pub mod figures;
 pub mod gate;
+pub mod genai_perf;
 pub mod histogram;
 pub mod isotonic;
 pub mod knee;
@@ -30,6 +31,7 @@ pub mod plateau;
 pub mod power;
 pub mod ranks;
 pub mod record;
+pub mod recorded;
 pub mod recorder;
 pub mod saturation;
 pub mod search;
@@ -57,6 +59,7 @@ pub use metric::Metric;
 pub use record::{
     Buffers, Failure, FailureKind, Phase, Record, Stage, TokenCounts, TokenSource, Usage,
 };
+pub use recorded::{Recorded, RecordedFigures};
 pub use recorder::{CoreRecorder, StampErrors};
 pub use series::{Deviation, Series};
 pub use stages::Stages;

@@ -137,10 +137,13 @@ pub struct Buffers {
     pub answer: Vec<u8>,
     /// Reasoning text, in the same form.
     pub reasoning: Vec<u8>,
-    /// With `--export-level raw`: every event's data, each with its time and length.
+    /// With `--export-level raw`: every event's data, each with its time and length; a whole answer
+    /// is one.
     pub raw: Vec<u8>,
     /// Time and end offset into `raw` of each event.
     pub raw_marks: Vec<(Ns, usize)>,
+    /// Where `raw` is kept: the body of the request.
+    pub asked: Vec<u8>,
 }
 
 /// One request. Times are monotonic; absent means it did not happen.

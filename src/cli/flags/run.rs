@@ -247,6 +247,9 @@ pub(super) const FLAGS: &[Flag] = &[
     flag(OUTPUT, None, &["export-level",
         "profile-export-level"], Text("LEVEL"), "summary, records (and a line per request) or raw \
         (and every event) [default: records]"),
+    flag(OUTPUT, None, &["artifact-format"], Text("PEER"),
+        "aiperf, or genai-perf: inputs.json in its form, and perf_analyzer's profile_export.json \
+        with every request's body and answer [default: aiperf]"),
     flag(OUTPUT, None, &["overwrite"], Switch,
         "Replace an earlier run instead of moving it aside"),
     flag(OUTPUT, None, &["ui",

@@ -679,6 +679,11 @@ mod tests {
             (json!({"header": "novalue"}), "--header"),
             (json!({"cores": "x"}), "--cores"),
             (json!({"export_level": "x"}), "--export-level"),
+            (json!({"artifact_format": "x"}), "--artifact-format"),
+            (
+                json!({"artifact_format": "genai-perf", "export_level": "summary"}),
+                "--artifact-format",
+            ),
             (
                 json!({"output_tokens_mean_deterministic": true}),
                 "--output-tokens-mean",

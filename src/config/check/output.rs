@@ -2,7 +2,7 @@
 
 use super::{ConfigError, filled, no};
 use crate::config::draft::{Draft, Many};
-use crate::config::{Config, ExportLevel, Slo, Ui};
+use crate::config::{ArtifactFormat, Config, ExportLevel, Slo, Ui};
 
 impl Draft {
     pub(super) fn output(
@@ -15,6 +15,7 @@ impl Draft {
         config.artifact_dir = filled("artifact-dir", self.artifact_dir.as_ref())?.map(Into::into);
         config.export_prefix = prefix(self)?;
         config.export_level = export_level(self)?;
+        config.artifact_format = artifact_format(self)?;
         config.overwrite = self.overwrite.unwrap_or(false);
         config.ui = ui(self, notes)?;
         config.verbose = self.verbose.unwrap_or(false);
@@ -65,6 +66,21 @@ fn export_level(draft: &Draft) -> Result<ExportLevel, ConfigError> {
         Some(other) => no(
             "export-level",
             format!("`{other}`; give summary, records or raw"),
+        ),
+    }
+}
+
+fn artifact_format(draft: &Draft) -> Result<ArtifactFormat, ConfigError> {
+    match draft.artifact_format.as_deref() {
+        None | Some("aiperf") => Ok(ArtifactFormat::Aiperf),
+        Some("genai-perf") if draft.export_level.as_deref() == Some("summary") => no(
+            "artifact-format",
+            "genai-perf has files of every request, --export-level summary none; leave one out",
+        ),
+        Some("genai-perf") => Ok(ArtifactFormat::GenaiPerf),
+        Some(other) => no(
+            "artifact-format",
+            format!("`{other}`; give aiperf or genai-perf"),
         ),
     }
 }
