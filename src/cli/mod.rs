@@ -8,8 +8,8 @@ mod flags;
 mod interleave;
 mod mock;
 mod profile;
-mod refused;
 mod self_bench;
+mod subcommands;
 
 use crate::base::{Exit, Ns, Secrets};
 use crate::config::{Layout, hide_args};
@@ -30,6 +30,11 @@ fn command() -> Command {
         .subcommand(self_bench::command())
         .subcommand(compare::command())
         .subcommand(mock::command())
+        .subcommand(
+            Command::new("flags")
+                .hide(true)
+                .about("Print docs/flags.md"),
+        )
         .subcommand(Command::new("doctor").about("Say what this machine offers to a run"))
         .subcommand(
             Command::new("completions")
@@ -46,12 +51,19 @@ fn command() -> Command {
 /// Runs a command line; `launched` is when the process began.
 pub fn main(args: impl IntoIterator<Item = OsString>, launched: Ns) -> Exit {
     let args: Vec<OsString> = args.into_iter().collect();
-    if let Some(text) = refusal(&args) {
-        tell(&format!("error: {}", secrets(&args).shown(&text)));
-        return Exit::Usage;
-    }
-    let (kept, notes) = refused::without_accepted(&args);
-    let matches = match command().try_get_matches_from(kept) {
+    let name = args.get(1).and_then(|arg| arg.to_str());
+    let read = match name.and_then(subcommands::refusal) {
+        Some(text) => Err(text),
+        None => flags::translated(&args),
+    };
+    let (words, notes) = match read {
+        Ok(read) => read,
+        Err(text) => {
+            tell(&format!("error: {}", secrets(&args).shown(&text)));
+            return Exit::Usage;
+        }
+    };
+    let matches = match command().try_get_matches_from(words) {
         Ok(matches) => matches,
         Err(error) => {
             return match error.kind() {
@@ -71,6 +83,7 @@ pub fn main(args: impl IntoIterator<Item = OsString>, launched: Ns) -> Exit {
         Some(("compare", matches)) => compare::run(matches, launched),
         Some(("mock", matches)) => mock::run(matches),
         Some(("doctor", _)) => doctor::run(),
+        Some(("flags", _)) => show(flags::page().as_bytes()),
         Some(("completions", matches)) => completions(matches),
         Some(("man", matches)) => man(matches),
         _ => Exit::Usage,
@@ -100,16 +113,6 @@ fn secrets(args: &[OsString]) -> Secrets {
     let mut found: Vec<String> = std::env::var("OPENAI_API_KEY").into_iter().collect();
     hide_args(&texts(args), &mut found);
     Secrets::new(found)
-}
-
-/// The line for a subcommand or a peer's flag that is known and not served.
-fn refusal(args: &[OsString]) -> Option<String> {
-    let name = args.get(1)?.to_str()?;
-    if name != "profile" && name != "analyze" {
-        return refused::subcommand(name);
-    }
-    let rest: Vec<&str> = args.iter().skip(2).filter_map(|arg| arg.to_str()).collect();
-    refused::flag(&rest)
 }
 
 fn completions(matches: &clap::ArgMatches) -> Exit {

@@ -16,7 +16,7 @@ use std::path::Path;
 
 /// Runs `profile`, or with [`Layout::Analyze`] `analyze`.
 ///
-/// `accepted` are notes on flags of the peers that mean nothing here.
+/// `accepted` are notes on what was put into words of ours.
 pub fn run(
     matches: &ArgMatches,
     args: &[OsString],
@@ -29,7 +29,10 @@ pub fn run(
             tell(&format!("error: {}", super::secrets(args).shown(&text)));
             Exit::Usage
         }
-        Ok(asked) => carry_out(matches, asked, launched, accepted),
+        Ok((asked, notes)) => {
+            let notes = accepted.into_iter().chain(notes).collect();
+            carry_out(matches, asked, launched, notes)
+        }
     }
 }
 
@@ -78,17 +81,19 @@ fn unmet_wishes(matches: &ArgMatches) -> Vec<String> {
     notes
 }
 
-/// What the flags, the file and the environment ask for.
+/// What the flags, the file and the environment ask for, and notes on how the peers' were taken.
 pub(super) fn asked(
     matches: &ArgMatches,
     args: &[OsString],
     layout: Layout,
-) -> Result<Asked, String> {
+) -> Result<(Asked, Vec<String>), String> {
+    let mut notes = flags::notes(matches)?;
     let mut settings = match matches.get_one::<String>("config") {
         Some(path) => config::read(Path::new(path), flags::key)?,
         None => Map::new(),
     };
     settings.extend(flags::settings(matches)?);
+    notes.extend(flags::differences(&settings));
     let of = |part: Part| -> Map<String, Value> {
         let own = settings.iter().filter(|(key, _)| flags::part(key) == part);
         own.map(|(key, value)| (key.clone(), value.clone()))
@@ -114,7 +119,7 @@ pub(super) fn asked(
     let mut slos = configs.iter().flat_map(|config| &config.goodput);
     match slos.find(|slo| metric::find(&slo.tag).is_none()) {
         Some(slo) => Err(format!("--goodput: `{}` is no metric's tag", slo.tag)),
-        None => Ok(asked),
+        None => Ok((asked, notes)),
     }
 }
 

@@ -5,18 +5,14 @@ use crate::config::draft::{Draft, Many};
 use crate::config::{Config, ExportLevel, Slo, Ui};
 
 impl Draft {
-    pub(super) fn output(
-        &self,
-        config: &mut Config,
-        notes: &mut Vec<String>,
-    ) -> Result<(), ConfigError> {
+    pub(super) fn output(&self, config: &mut Config) -> Result<(), ConfigError> {
         config.goodput = goodput(self.goodput.as_ref())?;
         config.asserts = self.assert.as_ref().map(Many::list).unwrap_or_default();
         config.artifact_dir = filled("artifact-dir", self.artifact_dir.as_ref())?.map(Into::into);
         config.export_prefix = prefix(self)?;
         config.export_level = export_level(self)?;
         config.overwrite = self.overwrite.unwrap_or(false);
-        config.ui = ui(self, notes)?;
+        config.ui = ui(self)?;
         config.verbose = self.verbose.unwrap_or(false);
         config.dry_run = self.dry_run.unwrap_or(false);
         config.allow_invalid = self.allow_invalid.unwrap_or(false);
@@ -69,15 +65,11 @@ fn export_level(draft: &Draft) -> Result<ExportLevel, ConfigError> {
     }
 }
 
-fn ui(draft: &Draft, notes: &mut Vec<String>) -> Result<Ui, ConfigError> {
+fn ui(draft: &Draft) -> Result<Ui, ConfigError> {
     match draft.ui.as_deref() {
         None => Ok(Ui::Auto),
-        Some("simple") => Ok(Ui::Simple),
+        Some("simple" | "dashboard") => Ok(Ui::Simple),
         Some("none") => Ok(Ui::None),
-        Some("dashboard") => {
-            notes.push("--ui dashboard comes with a later version: simple is shown".into());
-            Ok(Ui::Simple)
-        }
         Some(other) => no("ui", format!("`{other}`; give simple or none")),
     }
 }
