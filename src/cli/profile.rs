@@ -5,7 +5,7 @@ use super::flags::{self, Part};
 use super::self_bench;
 use crate::analyze;
 use crate::base::{Exit, Ns, REDACTED, limits, now};
-use crate::config::{self, Asked, Checked, Config, Layout, Typed, hide_args};
+use crate::config::{self, Asked, Checked, Config, FromFile, Layout, Names, Typed, hide_args};
 use crate::profile::{self, Launch};
 use crate::stats::metric;
 use crate::view::tell;
@@ -13,6 +13,12 @@ use clap::ArgMatches;
 use serde_json::{Map, Value};
 use std::ffi::OsString;
 use std::path::Path;
+
+/// What a file of settings is read with.
+pub(super) const NAMES: Names = Names {
+    key: &flags::key,
+    of_peer: &flags::of_peer,
+};
 
 /// Runs `profile`, or with [`Layout::Analyze`] `analyze`.
 ///
@@ -88,10 +94,16 @@ pub(super) fn asked(
     layout: Layout,
 ) -> Result<(Asked, Vec<String>), String> {
     let mut notes = flags::notes(matches)?;
-    let mut settings = match matches.get_one::<String>("config") {
-        Some(path) => config::read(Path::new(path), flags::key)?,
-        None => Map::new(),
+    let mut file = match matches.get_one::<String>("config") {
+        Some(path) => config::read(Path::new(path), &NAMES)?,
+        None => FromFile::default(),
     };
+    notes.append(&mut file.notes);
+    let layout = match file.analyze {
+        true => Layout::Analyze,
+        false => layout,
+    };
+    let mut settings = file.settings;
     settings.extend(flags::settings(matches)?);
     notes.extend(flags::differences(&settings));
     let of = |part: Part| -> Map<String, Value> {

@@ -22,7 +22,7 @@ pub use axis::{AXES, Axis, find as axis};
 pub use check::{Checked, ConfigError};
 pub use connections::{Connections, Exempt, Proxy, Reuse};
 pub use draft::{Draft, Many, PhaseDraft};
-pub use file::read;
+pub use file::{FromFile, Names, read};
 pub use load::{Level, Load, Pattern, PhaseSpec, Ramp, RampKind, Rate, SessionSpec, TraceSpec};
 pub use recipe::{Expanded, Expansion, PostProcess, RunGiven, SearchDraft};
 pub use repeats::{Convergence, ConvergenceMode, Repeats};

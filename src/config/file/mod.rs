@@ -1,61 +1,159 @@
-//! Settings from a YAML or TOML file.
+//! Settings from a YAML or TOML file: ours, AIPerf's or GenAI-Perf's.
+
+mod aiperf;
+mod aiperf_phases;
+mod genai_perf;
+mod paths;
+mod tree;
 
 use super::{Draft, PhaseDraft, SearchDraft, SweepDraft, axis, secrets_of_file};
 use crate::base::Secrets;
+use paths::Given;
 use serde_json::{Map, Value};
 use std::path::Path;
+use tree::{Fault, Node};
 
-/// Reads a file. `key` knows a setting by any of its names, or says why there is none; what comes
-/// back has the keys of [`Draft`], [`SweepDraft`] and [`SearchDraft`]. Errors name the file, and
-/// the line where it is known.
-pub fn read(
-    path: &Path,
-    key: impl Fn(&str) -> Result<String, String>,
-) -> Result<Map<String, Value>, String> {
+/// What stands in a file.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct FromFile {
+    /// Settings, with the keys of [`Draft`], [`SweepDraft`] and [`SearchDraft`].
+    pub settings: Map<String, Value>,
+    /// Sentences on what a peer's file has and changes nothing here, with file and line.
+    pub notes: Vec<String>,
+    /// It asks for many runs, as GenAI-Perf's `analyze` does.
+    pub analyze: bool,
+}
+
+/// What the reader is told of names.
+pub struct Names<'a> {
+    /// The key of a setting by any of its names, or why there is none.
+    pub key: &'a dyn Fn(&str) -> Result<String, String>,
+    /// What becomes of a peer's setting that is none here, by the name of its flag and its value:
+    /// a note, or an error; `None` when it is not known.
+    pub of_peer: &'a dyn Fn(&str, &Value) -> Option<Result<String, String>>,
+}
+
+/// Reads a file, with `${NAME}` of the environment filled in. Errors name the file, and the line
+/// where it is known.
+pub fn read(path: &Path, names: &Names) -> Result<FromFile, String> {
     let shown = path.display();
     let text = std::fs::read_to_string(path)
         .map_err(|error| format!("--config {shown}: {error}; give a YAML or TOML file"))?;
+    let mut root = parsed(path, &text).map_err(|error| format!("--config {shown}: {error}"))?;
+    let at = |fault: Fault| match fault.line {
+        0 => format!("--config {shown}: {}", fault.text),
+        line => format!("--config {shown}: line {line}: {}", fault.text),
+    };
+    root.fill_in(&|name| std::env::var(name).ok()).map_err(at)?;
+    let given = match () {
+        () if genai_perf::is(&root) => genai_perf::given(&root),
+        () if aiperf::is(&root) => aiperf::given(&root),
+        () => Ok(ours(&root)),
+    };
+    let mut file = FromFile::default();
+    for one in given.map_err(at)? {
+        take(&mut file, one, names).map_err(at)?;
+    }
+    for note in &mut file.notes {
+        *note = format!("{shown}: {note}");
+    }
+    Ok(file)
+}
+
+/// The tree of a text. Errors show no line of it, nor a value: it may hold a key.
+fn parsed(path: &Path, text: &str) -> Result<Node, String> {
     let toml = path
         .extension()
         .is_some_and(|end| end.eq_ignore_ascii_case("toml"));
-    let parsed: Result<Map<String, Value>, String> = match toml {
-        true => toml::from_str(&text).map_err(|error| {
-            let at = error.span().map(|span| line_of(&text, span.start));
-            format!("{}{}", at.unwrap_or_default(), error.message())
-        }),
+    let parsed: Result<Node, String> = match toml {
+        true => toml::from_str(text)
+            .map(tree::without_lines)
+            .map_err(|error| {
+                let at = error.span().map(|span| line_of(text, span.start));
+                format!("{}{}", at.unwrap_or_default(), error.message())
+            }),
         // Else `model: n` would be a boolean.
         false => {
             let options = serde_saphyr::options! { strict_booleans: true, with_snippet: false };
-            serde_saphyr::from_str_with_options(&text, options).map_err(|error| error.to_string())
+            serde_saphyr::from_str_with_options(text, options).map_err(|error| error.to_string())
         }
     };
-    // No parser shows the line that it stumbles over, nor a value of it: it may hold a key.
-    let parsed = parsed.map_err(|error| Secrets::new(secrets_of_file(&text)).shown(&error));
-    let mut all = Map::new();
-    for (name, value) in parsed.map_err(|error| format!("--config {shown}: {error}"))? {
-        let at = line(&text, &name).map_or(String::new(), |line| format!("line {line}: "));
-        let bad = |reason: String| Err(format!("--config {shown}: {at}{name}: {reason}"));
-        let key = match key(&name) {
-            Ok(key) => key,
-            Err(reason) => return bad(reason),
-        };
-        // Not a number is null here, and must not pass for a setting that was left out.
-        if value.is_null() {
-            return bad("it has no value; give one, or leave it out".into());
+    let mut root = parsed.map_err(|error| Secrets::new(secrets_of_file(text)).shown(&error))?;
+    if let tree::Tree::Map(members) = &mut root.value {
+        for (name, node) in members.iter_mut().filter(|(_, node)| node.line == 0) {
+            node.line = line(text, name)
+                .and_then(|line| line.try_into().ok())
+                .unwrap_or(0);
         }
-        if !fits(&key, &value) {
-            if key == "phases" {
-                let fault = phases_fault(&value);
-                return bad(fault.unwrap_or("give a list of phases".into()));
-            }
-            // Not echoed: it may be a secret.
-            return bad("its value has the wrong kind; profile --help says what it takes".into());
-        }
-        if all.insert(key, value).is_some() {
-            return bad("it is set twice, under two of its names".into());
-        }
+        return Ok(root);
     }
-    Ok(all)
+    match text.trim().is_empty() || root.is_null() {
+        true => Ok(tree::without_lines(Map::new())),
+        false => Err("no settings: a file has a line `key: value` for each".into()),
+    }
+}
+
+/// Settings of a file of ours.
+fn ours(root: &Node) -> Vec<Given> {
+    let of = |(name, node): &(String, Node)| Given {
+        path: name.clone(),
+        line: node.line,
+        flag: name.clone(),
+        value: node.to_value(),
+        is_peer: false,
+    };
+    root.members().iter().map(of).collect()
+}
+
+fn take(file: &mut FromFile, given: Given, names: &Names) -> Result<(), Fault> {
+    let Given {
+        path,
+        line,
+        flag,
+        value,
+        is_peer,
+    } = given;
+    let bad = |reason: String| {
+        Err(Fault {
+            line,
+            text: format!("{path}: {reason}"),
+        })
+    };
+    if flag == paths::ANALYZE {
+        file.analyze = true;
+        return Ok(());
+    }
+    if let Some(text) = flag.strip_prefix(paths::NOTE) {
+        file.notes.push(format!("line {line}: {path}: {text}"));
+        return Ok(());
+    }
+    let key = match (names.key)(&flag) {
+        Ok(key) => key,
+        Err(reason) => match (names.of_peer)(&flag, &value).filter(|_| is_peer) {
+            Some(Ok(note)) => {
+                file.notes.push(format!("line {line}: {path}: {note}"));
+                return Ok(());
+            }
+            Some(Err(reason)) => return bad(reason),
+            None => return bad(reason),
+        },
+    };
+    // Not a number is null here, and must not pass for a setting that was left out.
+    if value.is_null() {
+        return bad("it has no value; give one, or leave it out".into());
+    }
+    if !fits(&key, &value) {
+        if key == "phases" {
+            let fault = phases_fault(&value);
+            return bad(fault.unwrap_or("give a list of phases".into()));
+        }
+        // Not echoed: it may be a secret.
+        return bad("its value has the wrong kind; profile --help says what it takes".into());
+    }
+    match file.settings.insert(key, value) {
+        Some(_) => bad("it is set twice, under two of its names".into()),
+        None => Ok(()),
+    }
 }
 
 /// Can the setting have this value? One that a sweep can vary may have a list of them.
@@ -123,7 +221,11 @@ mod tests {
             "typo" => Err("no such setting".into()),
             name => Ok(name.replace('-', "_")),
         };
-        read(&path, key).map(Value::Object)
+        let names = Names {
+            key: &key,
+            of_peer: &|_, _| None,
+        };
+        read(&path, &names).map(|file| Value::Object(file.settings))
     }
 
     #[test]
