@@ -150,10 +150,10 @@ fn the_page_of_flags_is_what_the_program_prints() {
 fn flags_that_change_nothing_are_taken_with_a_line_each() {
     let dir = tempfile::tempdir().unwrap();
     let line = "profile -m m --service-kind openai --transport http --record-processors 4 \
-                --zmq-host 127.0.0.1 --tokenizer-trust-remote-code --log-level DEBUG --ui dashboard \
-                --extra-verbose --max-workers 8 --url-strategy round_robin --streaming=true \
-                --tokenizer builtin --dry-run -- --max-threads 32 --request-distribution constant \
-                --request-rate-range 5";
+                --zmq-host 127.0.0.1 --tokenizer-trust-remote-code --log-level DEBUG --ui \
+                dashboard --extra-verbose --max-workers 8 --url-strategy round_robin \
+                --streaming=true --tokenizer builtin --dry-run -- --max-threads 32 \
+                --request-distribution constant --request-rate-range 5";
     let output = start(line, &[], dir.path());
     code(&output, 0);
     let told = text(&output.stderr);
@@ -192,7 +192,7 @@ fn a_refused_flag_says_in_one_line_what_to_do() {
             "error: -- --binary-search: analyze --search",
         ),
         (
-            "profile --url http://h --api-key K9secret-value -- --no K9secret-value",
+            "profile -u http://h --api-key K9secret-value -- --no K9secret-value",
             "error: -- --no",
         ),
         ("kube generate", "error: kube: run `profile` in a pod"),

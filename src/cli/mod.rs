@@ -3,6 +3,7 @@
 //! Start at [`main`].
 
 mod compare;
+mod config;
 mod doctor;
 mod flags;
 mod interleave;
@@ -29,6 +30,8 @@ fn command() -> Command {
         .subcommand(flags::analyze_command())
         .subcommand(self_bench::command())
         .subcommand(compare::command())
+        .subcommand(config::command())
+        .subcommand(config::template_command())
         .subcommand(mock::command())
         .subcommand(
             Command::new("flags")
@@ -50,7 +53,7 @@ fn command() -> Command {
 
 /// Runs a command line; `launched` is when the process began.
 pub fn main(args: impl IntoIterator<Item = OsString>, launched: Ns) -> Exit {
-    let args: Vec<OsString> = args.into_iter().collect();
+    let args = config::as_profile(args.into_iter().collect());
     let name = args.get(1).and_then(|arg| arg.to_str());
     let read = match name.and_then(subcommands::refusal) {
         Some(text) => Err(text),
@@ -83,6 +86,8 @@ pub fn main(args: impl IntoIterator<Item = OsString>, launched: Ns) -> Exit {
         Some(("compare", matches)) => compare::run(matches, launched),
         Some(("mock", matches)) => mock::run(matches),
         Some(("doctor", _)) => doctor::run(),
+        Some(("config", matches)) => config::run(matches),
+        Some(("create-template", matches)) => config::create_template(matches),
         Some(("flags", _)) => show(flags::page().as_bytes()),
         Some(("completions", matches)) => completions(matches),
         Some(("man", matches)) => man(matches),

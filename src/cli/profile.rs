@@ -87,25 +87,35 @@ fn unmet_wishes(matches: &ArgMatches) -> Vec<String> {
     notes
 }
 
-/// What the flags, the file and the environment ask for, and notes on how the peers' were taken.
-pub(super) fn asked(
-    matches: &ArgMatches,
-    args: &[OsString],
-    layout: Layout,
-) -> Result<(Asked, Vec<String>), String> {
+/// What the flags and the file give, unchecked, and notes on what of it changes nothing.
+pub(super) fn settings(matches: &ArgMatches) -> Result<FromFile, String> {
     let mut notes = flags::notes(matches)?;
     let mut file = match matches.get_one::<String>("config") {
         Some(path) => config::read(Path::new(path), &NAMES)?,
         None => FromFile::default(),
     };
     notes.append(&mut file.notes);
-    let layout = match file.analyze {
+    file.notes = notes;
+    file.settings.extend(flags::settings(matches)?);
+    Ok(file)
+}
+
+/// What the flags, the file and the environment ask for, and notes on how the peers' were taken.
+pub(super) fn asked(
+    matches: &ArgMatches,
+    args: &[OsString],
+    layout: Layout,
+) -> Result<(Asked, Vec<String>), String> {
+    let FromFile {
+        settings,
+        mut notes,
+        analyze,
+    } = settings(matches)?;
+    notes.extend(flags::differences(&settings));
+    let layout = match analyze {
         true => Layout::Analyze,
         false => layout,
     };
-    let mut settings = file.settings;
-    settings.extend(flags::settings(matches)?);
-    notes.extend(flags::differences(&settings));
     let of = |part: Part| -> Map<String, Value> {
         let own = settings.iter().filter(|(key, _)| flags::part(key) == part);
         own.map(|(key, value)| (key.clone(), value.clone()))

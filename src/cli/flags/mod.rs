@@ -8,7 +8,7 @@ mod run;
 mod search;
 mod sweep;
 
-pub(super) use page::page;
+pub(super) use page::{commented, help, page};
 pub(super) use passthrough::translated;
 
 use crate::config::axis;

@@ -27,13 +27,7 @@ at run time if its value calls for it:
 /// The page as Markdown.
 pub(in crate::cli) fn page() -> String {
     let mut out = String::from(OPENING);
-    let mut sections: Vec<&str> = Vec::new();
-    for flag in flags() {
-        if !sections.contains(&flag.section) {
-            sections.push(flag.section);
-        }
-    }
-    for section in sections {
+    for section in sections() {
         let _ = write!(
             out,
             "\n## {section}\n\n| flag | takes | meaning |\n|---|---|---|\n"
@@ -103,6 +97,43 @@ fn of_peers() -> String {
         let _ = writeln!(out, "| `{name}` | {} |", cell(text));
     }
     out
+}
+
+/// A file of settings that has each of them in a comment, with its help.
+pub(in crate::cli) fn commented() -> String {
+    let mut out =
+        String::from("# Every setting of tokenring; remove the # before one to give it.\n");
+    for section in sections() {
+        let _ = write!(out, "\n# == {section} ==\n");
+        for flag in flags().filter(|flag| flag.section == section) {
+            let value = match flag.kind {
+                Kind::Switch => "true".into(),
+                Kind::Integer => "N".into(),
+                Kind::Text(value) | Kind::Number(value) => value.to_string(),
+                Kind::Many(value) | Kind::Any(value) => format!("[{value}]"),
+            };
+            let _ = write!(out, "\n# {}\n# {}: {value}\n", flag.help, flag.names[0]);
+        }
+    }
+    out
+}
+
+/// The help's sections, in the order of their first flags.
+fn sections() -> Vec<&'static str> {
+    let mut sections = Vec::new();
+    for flag in flags() {
+        if !sections.contains(&flag.section) {
+            sections.push(flag.section);
+        }
+    }
+    sections
+}
+
+/// The help of a flag, by its first name.
+pub(in crate::cli) fn help(name: &str) -> Option<&'static str> {
+    flags()
+        .find(|flag| flag.names[0] == name)
+        .map(|flag| flag.help)
 }
 
 fn names(flag: &Flag) -> String {

@@ -438,6 +438,17 @@ mod tests {
     }
 
     #[test]
+    fn what_a_file_of_a_peer_names_is_a_flag_of_ours_or_of_the_table() {
+        let flags = crate::config::flags_of_peers();
+        assert!(flags.len() > 150, "only {}", flags.len());
+        for flag in flags {
+            let is_known = crate::cli::flags::key(flag).is_ok() || reason(flag).is_some();
+            // Served by a line of its own.
+            assert!(is_known || flag == "generate-plots", "{flag}");
+        }
+    }
+
+    #[test]
     fn a_line_says_what_becomes_of_a_flag() {
         let told =
             |words: &[&str]| judge(&command().get_matches_from(["profile"].iter().chain(words)));

@@ -104,7 +104,7 @@ const TABLE: &[Row] = &[
     // Read last: what it varies wins over what stands elsewhere.
     ("sweep", Nothing),
     ("tokenizer.apply_chat_template", Flag("apply-chat-template", It, Some("false"))),
-    ("tokenizer.name", Flag("tokenizer", Text, None)),
+    ("tokenizer.name", Code(tokenizer)),
     ("tokenizer.revision", Flag("tokenizer-revision", Text, Some("main"))),
     ("tokenizer.trust_remote_code", Flag("tokenizer-trust-remote-code", It, Some("false"))),
     ("unsafe_override", Flag("unsafe-override", It, Some("false"))),
@@ -193,6 +193,9 @@ const DATASET: &[Row] = &[
     ("video.synth_type", Flag("video-synth-type", It, None)),
     ("video.width", Flag("video-width", It, None)),
 ];
+
+#[cfg(test)]
+pub(super) const TABLES: &[&[Row]] = &[TABLE, DATASET];
 
 /// True for a file of AIPerf's: keys that no file of ours has, or a map where ours has a word.
 pub(super) fn is(root: &Node) -> bool {
@@ -378,6 +381,17 @@ fn records(node: &Node, out: &mut Out) -> Result<(), Fault> {
         out.give(node, "export-level", "summary");
     }
     Ok(())
+}
+
+/// A report of ours says which one the builtin is.
+fn tokenizer(node: &Node, out: &mut Out) -> Result<(), Fault> {
+    match node.as_str() {
+        Some(name) if name.starts_with("builtin (") => {
+            out.give(node, "tokenizer", "builtin");
+            Ok(())
+        }
+        _ => out.give_as(node, "tokenizer", Text),
+    }
 }
 
 fn slos(node: &Node, out: &mut Out) -> Result<(), Fault> {

@@ -51,6 +51,9 @@ const PHASE: &[Row] = &[
     ("users", Flag("num-users", It, None)),
 ];
 
+#[cfg(test)]
+pub(super) const TABLES: &[&[Row]] = &[PHASE];
+
 /// `phases`: a list or one. They are read together by [`arrange`].
 pub(super) fn list(node: &Node, out: &mut Out) -> Result<(), Fault> {
     match node.items().iter().all(Node::is_map) {
@@ -219,7 +222,7 @@ fn can_be_flags(warmup: &Phase, main: &Phase) -> bool {
     let has = |phase: &Phase, flag: &str| phase.out.given.iter().any(|given| given.flag == flag);
     let is_own = |flag: &&str| has(warmup, flag) || !has(main, flag) || **flag == *"concurrency";
     let mut flags = warmup.out.given.iter().map(|given| &*given.flag);
-    flags.all(|flag| of_warmup(flag).is_some()) && INHERITED.iter().all(|flag| is_own(flag))
+    flags.all(|flag| of_warmup(flag).is_some()) && INHERITED.iter().all(is_own)
 }
 
 fn as_flags(phases: Vec<Phase>, out: &mut Out) {

@@ -78,6 +78,9 @@ const TABLE: &[Row] = &[
     ("verbose", Nothing),
 ];
 
+#[cfg(test)]
+pub(super) const TABLES: &[&[Row]] = &[TABLE];
+
 /// True for a file of GenAI-Perf's: it has sections that no other file has.
 pub(super) fn is(root: &Node) -> bool {
     let has = |names: &[&str]| {
@@ -103,20 +106,21 @@ pub(super) fn given(root: &Node) -> Result<Vec<Given>, Fault> {
     Ok(out.given)
 }
 
-/// The kind of the endpoint; its backend only where the kind is Triton's, which is the default.
+/// The kind of the endpoint, Triton by default, and another backend than the default.
 fn api(node: &Node, out: &mut Out) -> Result<(), Fault> {
+    let kind = node.get("type");
+    out.give(
+        kind.unwrap_or(node),
+        "endpoint-type",
+        kind.and_then(Node::typed)
+            .unwrap_or_else(|| "kserve".into()),
+    );
     match node
-        .get("type")
-        .filter(|kind| kind.as_str() != Some("kserve"))
+        .get("backend")
+        .filter(|name| name.as_str() != Some("tensorrtllm"))
     {
-        Some(kind) => out.give_as(kind, "endpoint-type", It),
-        None => {
-            let backend = node.get("backend").unwrap_or(node);
-            let name = backend.typed().unwrap_or_else(|| "tensorrtllm".into());
-            out.give(backend, "backend", name);
-            out.note(backend, "Triton is asked over HTTP, not over gRPC");
-            Ok(())
-        }
+        Some(backend) => out.give_as(backend, "backend", Text),
+        None => Ok(()),
     }
 }
 

@@ -24,13 +24,15 @@ pub struct FromFile {
     pub analyze: bool,
 }
 
+/// A note that it changes nothing, or an error; `None` when it is not known.
+pub type OfPeer = Option<Result<String, String>>;
+
 /// What the reader is told of names.
 pub struct Names<'a> {
     /// The key of a setting by any of its names, or why there is none.
     pub key: &'a dyn Fn(&str) -> Result<String, String>,
-    /// What becomes of a peer's setting that is none here, by the name of its flag and its value:
-    /// a note, or an error; `None` when it is not known.
-    pub of_peer: &'a dyn Fn(&str, &Value) -> Option<Result<String, String>>,
+    /// What becomes of a peer's setting that is none here, by the name of its flag and its value.
+    pub of_peer: &'a dyn Fn(&str, &Value) -> OfPeer,
 }
 
 /// Reads a file, with `${NAME}` of the environment filled in. Errors name the file, and the line
@@ -205,6 +207,20 @@ fn line_of(text: &str, at: usize) -> String {
         "line {}: ",
         before.filter(|byte| **byte == b'\n').count() + 1
     )
+}
+
+/// Every flag that a table for a file of a peer names.
+#[cfg(test)]
+pub(crate) fn flags_of_peers() -> Vec<&'static str> {
+    let tables = [aiperf::TABLES, aiperf_phases::TABLES, genai_perf::TABLES].concat();
+    let rows = tables.into_iter().flatten();
+    let flag = |(_, to): &paths::Row| match to {
+        paths::To::Flag(flag, ..) => Some(*flag),
+        _ => None,
+    };
+    rows.filter_map(flag)
+        .filter(|flag| !flag.is_empty())
+        .collect()
 }
 
 #[cfg(test)]
