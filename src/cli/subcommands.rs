@@ -15,7 +15,7 @@ const REFUSED: &[(&str, &str)] = &[
     ("service", "there is one process; run `profile`"),
     ("speed-bench-report", "there is no such report; run `profile`"),
     ("synthesize", "write a mooncake_trace yourself, and give `profile --input-file`"),
-    ("trace", "it comes with a later version"),
+    ("trace", "`profile --input-file FILE --dry-run` reads a trace and says what is wrong"),
     ("validate", "`profile --input-file FILE --dry-run` reads a trace and says what is wrong"),
 ];
 
