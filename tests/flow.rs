@@ -398,7 +398,10 @@ fn what_is_known_and_not_served_is_refused_by_one_line() {
         ),
         (&["plot"], "today: profile"),
         (&["profile", "--service-kind", "triton"], "--backend"),
-        (&["profile", "--isl", "5", "--", "-v"], "perf_analyzer"),
+        (
+            &["profile", "--isl", "5", "--", "--binary-search"],
+            "analyze --search",
+        ),
     ] {
         let output = Command::new(cargo_bin("tokenring"))
             .args(args)

@@ -1,7 +1,7 @@
 //! `compare --interleave`: runs of several servers in turn, so that what changes over time changes
 //! for all of them.
 
-use super::{flags, profile, refused};
+use super::{flags, profile};
 use crate::analyze::{self, Run};
 use crate::base::{Exit, Ns};
 use crate::config::{Asked, Layout, hide_target};
@@ -28,23 +28,19 @@ pub fn runs(
     };
     let args = command(urls, rounds, given).map_err(usage)?;
     let hidden = super::secrets(&args);
-    let texts: Vec<&str> = given.iter().map(String::as_str).collect();
-    if let Some(text) = refused::flag(&texts) {
-        return Err(usage(hidden.shown(&text)));
-    }
     let matches = match flags::command().try_get_matches_from(&args[1..]) {
         Ok(matches) => matches,
         Err(error) => return Err(super::unread(&error, &args)),
     };
     let asked = profile::asked(&matches, &args, Layout::Profile);
-    let sweep = match asked.map_err(|text| usage(hidden.shown(&text)))? {
-        Asked::Many(sweep) => sweep,
-        Asked::One(_) => return Err(usage("--interleave: it takes two urls".into())),
+    let (sweep, more) = match asked.map_err(|text| usage(hidden.shown(&text)))? {
+        (Asked::Many(sweep), notes) => (sweep, notes),
+        (Asked::One(_), _) => return Err(usage("--interleave: it takes two urls".into())),
     };
     let launch = Launch {
         at: launched,
         program: std::env::current_exe().ok(),
-        notes: sweep.notes.clone(),
+        notes: sweep.notes.iter().cloned().chain(more).collect(),
     };
     let ended = analyze::run_all(sweep, launch)?;
     let mut sides = Vec::new();

@@ -3,14 +3,15 @@
 //! Start at [`main`].
 
 mod compare;
+mod config;
 mod doctor;
 mod flags;
 mod interleave;
 mod mock;
 mod profile;
-mod refused;
 mod report;
 mod self_bench;
+mod subcommands;
 
 use crate::base::{Exit, Ns, Secrets};
 use crate::config::{Layout, hide_args};
@@ -32,7 +33,14 @@ fn command() -> Command {
         .subcommand(compare::command())
         .subcommand(report::command())
         .subcommand(report::peers_command())
+        .subcommand(config::command())
+        .subcommand(config::template_command())
         .subcommand(mock::command())
+        .subcommand(
+            Command::new("flags")
+                .hide(true)
+                .about("Print docs/flags.md"),
+        )
         .subcommand(Command::new("doctor").about("Say what this machine offers to a run"))
         .subcommand(
             Command::new("completions")
@@ -48,13 +56,20 @@ fn command() -> Command {
 
 /// Runs a command line; `launched` is when the process began.
 pub fn main(args: impl IntoIterator<Item = OsString>, launched: Ns) -> Exit {
-    let args: Vec<OsString> = args.into_iter().collect();
-    if let Some(text) = refusal(&args) {
-        tell(&format!("error: {}", secrets(&args).shown(&text)));
-        return Exit::Usage;
-    }
-    let (kept, notes) = refused::without_accepted(&args);
-    let matches = match command().try_get_matches_from(kept) {
+    let args = config::as_profile(args.into_iter().collect());
+    let name = args.get(1).and_then(|arg| arg.to_str());
+    let read = match name.and_then(subcommands::refusal) {
+        Some(text) => Err(text),
+        None => flags::translated(&args),
+    };
+    let (words, notes) = match read {
+        Ok(read) => read,
+        Err(text) => {
+            tell(&format!("error: {}", secrets(&args).shown(&text)));
+            return Exit::Usage;
+        }
+    };
+    let matches = match command().try_get_matches_from(words) {
         Ok(matches) => matches,
         Err(error) => {
             return match error.kind() {
@@ -76,6 +91,9 @@ pub fn main(args: impl IntoIterator<Item = OsString>, launched: Ns) -> Exit {
         Some(("process-export-files", matches)) => report::run_peers(matches),
         Some(("mock", matches)) => mock::run(matches),
         Some(("doctor", _)) => doctor::run(),
+        Some(("config", matches)) => config::run(matches),
+        Some(("create-template", matches)) => config::create_template(matches),
+        Some(("flags", _)) => show(flags::page().as_bytes()),
         Some(("completions", matches)) => completions(matches),
         Some(("man", matches)) => man(matches),
         _ => Exit::Usage,
@@ -105,16 +123,6 @@ fn secrets(args: &[OsString]) -> Secrets {
     let mut found: Vec<String> = std::env::var("OPENAI_API_KEY").into_iter().collect();
     hide_args(&texts(args), &mut found);
     Secrets::new(found)
-}
-
-/// The line for a subcommand or a peer's flag that is known and not served.
-fn refusal(args: &[OsString]) -> Option<String> {
-    let name = args.get(1)?.to_str()?;
-    if name != "profile" && name != "analyze" {
-        return refused::subcommand(name);
-    }
-    let rest: Vec<&str> = args.iter().skip(2).filter_map(|arg| arg.to_str()).collect();
-    refused::flag(&rest)
 }
 
 fn completions(matches: &clap::ArgMatches) -> Exit {

@@ -5,7 +5,7 @@ use super::flags::{self, Part};
 use super::self_bench;
 use crate::analyze;
 use crate::base::{Exit, Ns, REDACTED, limits, now};
-use crate::config::{self, Asked, Checked, Config, Layout, Typed, hide_args};
+use crate::config::{self, Asked, Checked, Config, FromFile, Layout, Names, Typed, hide_args};
 use crate::profile::{self, Launch};
 use crate::stats::metric;
 use crate::view::tell;
@@ -14,9 +14,15 @@ use serde_json::{Map, Value};
 use std::ffi::OsString;
 use std::path::Path;
 
+/// What a file of settings is read with.
+pub(super) const NAMES: Names = Names {
+    key: &flags::key,
+    of_peer: &flags::of_peer,
+};
+
 /// Runs `profile`, or with [`Layout::Analyze`] `analyze`.
 ///
-/// `accepted` are notes on flags of the peers that mean nothing here.
+/// `accepted` are notes on what was put into words of ours.
 pub fn run(
     matches: &ArgMatches,
     args: &[OsString],
@@ -29,7 +35,10 @@ pub fn run(
             tell(&format!("error: {}", super::secrets(args).shown(&text)));
             Exit::Usage
         }
-        Ok(asked) => carry_out(matches, asked, launched, accepted),
+        Ok((asked, notes)) => {
+            let notes = accepted.into_iter().chain(notes).collect();
+            carry_out(matches, asked, launched, notes)
+        }
     }
 }
 
@@ -78,17 +87,35 @@ fn unmet_wishes(matches: &ArgMatches) -> Vec<String> {
     notes
 }
 
-/// What the flags, the file and the environment ask for.
+/// What the flags and the file give, unchecked, and notes on what of it changes nothing.
+pub(super) fn settings(matches: &ArgMatches) -> Result<FromFile, String> {
+    let mut notes = flags::notes(matches)?;
+    let mut file = match matches.get_one::<String>("config") {
+        Some(path) => config::read(Path::new(path), &NAMES)?,
+        None => FromFile::default(),
+    };
+    notes.append(&mut file.notes);
+    file.notes = notes;
+    file.settings.extend(flags::settings(matches)?);
+    Ok(file)
+}
+
+/// What the flags, the file and the environment ask for, and notes on how the peers' were taken.
 pub(super) fn asked(
     matches: &ArgMatches,
     args: &[OsString],
     layout: Layout,
-) -> Result<Asked, String> {
-    let mut settings = match matches.get_one::<String>("config") {
-        Some(path) => config::read(Path::new(path), flags::key)?,
-        None => Map::new(),
+) -> Result<(Asked, Vec<String>), String> {
+    let FromFile {
+        settings,
+        mut notes,
+        analyze,
+    } = settings(matches)?;
+    notes.extend(flags::differences(&settings));
+    let layout = match analyze {
+        true => Layout::Analyze,
+        false => layout,
     };
-    settings.extend(flags::settings(matches)?);
     let of = |part: Part| -> Map<String, Value> {
         let own = settings.iter().filter(|(key, _)| flags::part(key) == part);
         own.map(|(key, value)| (key.clone(), value.clone()))
@@ -114,7 +141,7 @@ pub(super) fn asked(
     let mut slos = configs.iter().flat_map(|config| &config.goodput);
     match slos.find(|slo| metric::find(&slo.tag).is_none()) {
         Some(slo) => Err(format!("--goodput: `{}` is no metric's tag", slo.tag)),
-        None => Ok(asked),
+        None => Ok((asked, notes)),
     }
 }
 

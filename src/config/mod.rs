@@ -24,7 +24,9 @@ pub use axis::{AXES, Axis, find as axis};
 pub use check::{Checked, ConfigError};
 pub use connections::{Connections, Exempt, Proxy, Reuse};
 pub use draft::{Draft, Many, PhaseDraft};
-pub use file::read;
+#[cfg(test)]
+pub(crate) use file::flags_of_peers;
+pub use file::{FromFile, Names, OfPeer, read};
 pub use load::{Level, Load, Pattern, PhaseSpec, Ramp, RampKind, Rate, SessionSpec, TraceSpec};
 pub use recipe::{Expanded, Expansion, PostProcess, RunGiven, SearchDraft};
 pub use repeats::{Convergence, ConvergenceMode, Repeats};

@@ -243,9 +243,6 @@ impl SearchDraft {
                 recipe: name,
             });
         };
-        if self.search_initial_points.is_some() {
-            notes.push("--search-initial-points: no points are drawn; it is only recorded".into());
-        }
         let unsigned = |value: Option<i64>| value.and_then(|n| u32::try_from(n).ok());
         Ok(Expansion::Search(SearchSpec {
             recipe: recipe.map(String::from),

@@ -1,11 +1,16 @@
 //! The flags of `profile` and `analyze` as data: names of both peers, kind, help. A flag's names
 //! are also its keys in a configuration file.
 
+mod page;
+mod passthrough;
+mod peers;
 mod run;
 mod search;
 mod sweep;
 
-use super::refused;
+pub(super) use page::{commented, help, page};
+pub(super) use passthrough::translated;
+
 use crate::config::axis;
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Command};
@@ -106,6 +111,8 @@ fn with_flags(command: Command) -> Command {
                 .action(ArgAction::SetTrue)
                 .hide(true),
         );
+    let is_served = |name: &str| flags().any(|flag| flag.names.contains(&name));
+    command = command.args(peers::args(is_served));
     for flag in flags() {
         let mut arg = Arg::new(flag.names[0])
             .long(flag.names[0])
@@ -137,6 +144,10 @@ fn with_flags(command: Command) -> Command {
             Integer => arg.value_name("N").allow_negative_numbers(true),
             Number(value) => arg.value_name(value).allow_negative_numbers(true),
         };
+        // The later of two words wins, as in the peers.
+        if matches!(flag.kind, Text(_) | Integer | Number(_)) {
+            arg = arg.overrides_with(flag.names[0]);
+        }
         command = command.arg(arg);
     }
     command
@@ -194,8 +205,8 @@ pub fn key(name: &str) -> Result<String, String> {
     if let Some(flag) = flags().find(|flag| flag.names.contains(&&*dashed)) {
         return Ok(flag.names[0].replace('-', "_"));
     }
-    if let Some(reason) = refused::reason(&dashed) {
-        return Err(reason.into());
+    if let Some(reason) = peers::reason(&dashed) {
+        return Err(reason);
     }
     let likeness = |name: &&&str| strsim::jaro(&dashed, name);
     let nearest = names().max_by(|a, b| likeness(a).total_cmp(&likeness(b)));
@@ -203,6 +214,22 @@ pub fn key(name: &str) -> Result<String, String> {
         Some(name) => format!("no such setting; `{}` is one", name.replace('-', "_")),
         None => "no such setting; keys are the flags' names".into(),
     })
+}
+
+/// Notes on flags of the peers that were typed and change nothing. Errors: one that is refused.
+pub fn notes(matches: &ArgMatches) -> Result<Vec<String>, String> {
+    peers::judge(matches)
+}
+
+/// What becomes of a peer's setting that is none here, with this value in a file of the peer: a
+/// note, or an error. `None` when its flag is not known to be refused or to change nothing.
+pub fn of_peer(flag: &str, value: &Value) -> Option<Result<String, String>> {
+    peers::judge_value(flag, value)
+}
+
+/// Where these settings mean something else than in a peer, a line each.
+pub fn differences(settings: &Map<String, Value>) -> Vec<String> {
+    peers::differences(settings)
 }
 
 /// What was typed, as a configuration file would say it. Errors name the flag.
@@ -231,6 +258,10 @@ pub fn settings(matches: &ArgMatches) -> Result<Map<String, Value>, String> {
         if let Some(value) = value {
             all.insert(name.replace('-', "_"), value);
         }
+    }
+    let level = matches.try_get_one::<String>("log-level").ok().flatten();
+    if level.is_some_and(|level| level == "DEBUG" || level == "TRACE") {
+        all.entry("verbose").or_insert(true.into());
     }
     Ok(all)
 }
@@ -334,7 +365,7 @@ mod tests {
             assert_eq!(key(name), Ok("isl".into()));
         }
         assert!(key("concurency").unwrap_err().contains("`concurrency`"));
-        assert!(key("public_dataset").unwrap_err().contains("later version"));
+        assert!(key("public_dataset").unwrap_err().contains("--input-file"));
         assert!(key("zzz").unwrap_err().contains("no such setting"));
     }
 }

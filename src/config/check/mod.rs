@@ -109,10 +109,10 @@ impl Draft {
         self.requests(&mut config, &mut notes)?;
         self.sessions(&mut config)?;
         self.trace(&mut config)?;
-        self.output(&mut config, &mut notes)?;
+        self.output(&mut config)?;
         self.connections(&mut config)?;
         self.client(&mut config)?;
-        self.telemetry(&mut config, &mut notes)?;
+        self.telemetry(&mut config)?;
         contradictions(&config)?;
         config.command_line = command_line.into();
         if config.tls_insecure {

@@ -5,11 +5,7 @@ use crate::config::draft::{Draft, Many};
 use crate::config::{ArtifactFormat, Config, ExportLevel, Slo, Ui};
 
 impl Draft {
-    pub(super) fn output(
-        &self,
-        config: &mut Config,
-        notes: &mut Vec<String>,
-    ) -> Result<(), ConfigError> {
+    pub(super) fn output(&self, config: &mut Config) -> Result<(), ConfigError> {
         config.goodput = goodput(self.goodput.as_ref())?;
         config.asserts = self.assert.as_ref().map(Many::list).unwrap_or_default();
         config.artifact_dir = filled("artifact-dir", self.artifact_dir.as_ref())?.map(Into::into);
@@ -17,7 +13,7 @@ impl Draft {
         config.export_level = export_level(self)?;
         config.artifact_format = artifact_format(self)?;
         config.overwrite = self.overwrite.unwrap_or(false);
-        config.ui = ui(self, notes)?;
+        config.ui = ui(self)?;
         config.verbose = self.verbose.unwrap_or(false);
         config.dry_run = self.dry_run.unwrap_or(false);
         config.allow_invalid = self.allow_invalid.unwrap_or(false);
@@ -85,15 +81,11 @@ fn artifact_format(draft: &Draft) -> Result<ArtifactFormat, ConfigError> {
     }
 }
 
-fn ui(draft: &Draft, notes: &mut Vec<String>) -> Result<Ui, ConfigError> {
+fn ui(draft: &Draft) -> Result<Ui, ConfigError> {
     match draft.ui.as_deref() {
         None => Ok(Ui::Auto),
-        Some("simple") => Ok(Ui::Simple),
+        Some("simple" | "dashboard") => Ok(Ui::Simple),
         Some("none") => Ok(Ui::None),
-        Some("dashboard") => {
-            notes.push("--ui dashboard comes with a later version: simple is shown".into());
-            Ok(Ui::Simple)
-        }
         Some(other) => no("ui", format!("`{other}`; give simple or none")),
     }
 }

@@ -10,12 +10,8 @@ use crate::config::{
 use std::path::PathBuf;
 
 impl Draft {
-    pub(super) fn telemetry(
-        &self,
-        config: &mut Config,
-        notes: &mut Vec<String>,
-    ) -> Result<(), ConfigError> {
-        config.gpu_telemetry = self.gpus(notes)?;
+    pub(super) fn telemetry(&self, config: &mut Config) -> Result<(), ConfigError> {
+        config.gpu_telemetry = self.gpus()?;
         config.server_metrics = self.server_metrics()?;
         config.slice_duration = match self.slice_duration {
             None => None,
@@ -38,7 +34,7 @@ impl Draft {
         }
     }
 
-    fn gpus(&self, notes: &mut Vec<String>) -> Result<Option<GpuTelemetry>, ConfigError> {
+    fn gpus(&self) -> Result<Option<GpuTelemetry>, ConfigError> {
         let mut gpus = GpuTelemetry {
             is_asked: self.gpu_telemetry.is_some(),
             processes: self.gpu_processes.unwrap_or(false),
@@ -53,12 +49,7 @@ impl Draft {
                 "pynvml" | "nvml" => gpus.source = GpuSource::Nvml,
                 "dcgm" => gpus.source = GpuSource::Dcgm,
                 "amdsmi" => gpus.source = GpuSource::AmdSmi,
-                "summary" => {}
-                "dashboard" => notes.push(
-                    "--gpu-telemetry dashboard comes with a later version: the report has the \
-                     figures"
-                        .into(),
-                ),
+                "summary" | "dashboard" => {}
                 csv if csv.ends_with(".csv") => gpus.fields = Some(csv.into()),
                 page => gpus.urls.push(page_url("gpu-telemetry", page)?),
             }
