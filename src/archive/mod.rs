@@ -11,6 +11,7 @@ mod file;
 mod lines;
 mod name;
 mod runs;
+mod sweeps;
 mod workload;
 
 pub use aside::put_aside;
@@ -19,6 +20,7 @@ pub use checkpoint::{CHECKPOINT, Checkpoint};
 pub use file::OutFile;
 pub use name::run_name;
 pub use runs::{Maker, RunColumns, RunError, RunFolder, SHARD, SHARD_ENDING};
+pub use sweeps::{SWEEP, read_sweep};
 pub use workload::{Difference, Workload};
 
 use std::path::{Path, PathBuf};

@@ -7,6 +7,7 @@ mod doctor;
 mod flags;
 mod interleave;
 mod mock;
+mod plot;
 mod profile;
 mod refused;
 mod self_bench;
@@ -29,6 +30,7 @@ fn command() -> Command {
         .subcommand(flags::analyze_command())
         .subcommand(self_bench::command())
         .subcommand(compare::command())
+        .subcommand(plot::command())
         .subcommand(mock::command())
         .subcommand(Command::new("doctor").about("Say what this machine offers to a run"))
         .subcommand(
@@ -69,6 +71,7 @@ pub fn main(args: impl IntoIterator<Item = OsString>, launched: Ns) -> Exit {
         }
         Some(("self-bench", matches)) => self_bench::run(matches),
         Some(("compare", matches)) => compare::run(matches, launched),
+        Some(("plot", matches)) => plot::run(matches),
         Some(("mock", matches)) => mock::run(matches),
         Some(("doctor", _)) => doctor::run(),
         Some(("completions", matches)) => completions(matches),
@@ -105,11 +108,15 @@ fn secrets(args: &[OsString]) -> Secrets {
 /// The line for a subcommand or a peer's flag that is known and not served.
 fn refusal(args: &[OsString]) -> Option<String> {
     let name = args.get(1)?.to_str()?;
-    if name != "profile" && name != "analyze" {
+    let is_run = name == "profile" || name == "analyze";
+    if !is_run && name != "plot" {
         return refused::subcommand(name);
     }
     let rest: Vec<&str> = args.iter().skip(2).filter_map(|arg| arg.to_str()).collect();
-    refused::flag(&rest)
+    match is_run {
+        true => refused::flag(&rest),
+        false => refused::flag_of_plot(&rest),
+    }
 }
 
 fn completions(matches: &clap::ArgMatches) -> Exit {

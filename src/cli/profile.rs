@@ -29,18 +29,17 @@ pub fn run(
             tell(&format!("error: {}", super::secrets(args).shown(&text)));
             Exit::Usage
         }
-        Ok(asked) => carry_out(matches, asked, launched, accepted),
+        Ok(asked) => carry_out(asked, launched, accepted),
     }
 }
 
-fn carry_out(matches: &ArgMatches, asked: Asked, launched: Ns, accepted: Vec<String>) -> Exit {
+fn carry_out(asked: Asked, launched: Ns, accepted: Vec<String>) -> Exit {
     let first = match &asked {
         Asked::One(Checked { config, .. }) => config,
         Asked::Many(sweep) => &sweep.variations[0].config,
     };
     let mut notes = accepted;
     notes.extend(unused_proxies(first));
-    notes.extend(unmet_wishes(matches));
     let mut at = launched;
     if first.calibrate && !first.dry_run {
         let exit = self_bench::calibrate(first);
@@ -67,15 +66,6 @@ fn carry_out(matches: &ArgMatches, asked: Asked, launched: Ns, accepted: Vec<Str
             analyze::sweep(sweep, launch(notes))
         }
     }
-}
-
-/// Flags that are taken and not yet served, each with its sentence.
-fn unmet_wishes(matches: &ArgMatches) -> Vec<String> {
-    let mut notes = Vec::new();
-    if matches.get_flag("generate-plots") {
-        notes.push("--generate-plots comes with a later version: no plots are made".into());
-    }
-    notes
 }
 
 /// What the flags, the file and the environment ask for.

@@ -5,7 +5,21 @@
 use std::ffi::OsString;
 
 /// Subcommands that a later version has, the peers' among them.
-const SUBCOMMANDS_LATER: &[&str] = &["report", "plot", "trace", "config"];
+const SUBCOMMANDS_LATER: &[&str] = &["report", "trace", "config"];
+
+/// Flags of AIPerf's `plot` without a counterpart here.
+const OF_PLOT: &[(&str, &str)] = &[
+    ("dashboard", "plots are files; open the SVG in a browser"),
+    ("host", "plots are files, nothing listens; leave it out"),
+    ("port", "plots are files, nothing listens; leave it out"),
+    (
+        "config",
+        "which plots there are follows from the runs; leave it out",
+    ),
+    ("mlflow-upload", "plots are files; upload the folder"),
+    ("mlflow-tracking-uri", "plots are files; upload the folder"),
+    ("mlflow-run-id", "plots are files; upload the folder"),
+];
 
 /// Subcommands of the peers, with what takes their place.
 const SUBCOMMANDS_NEVER: &[(&str, &str)] = &[
@@ -46,7 +60,7 @@ const LATER: &str = "\
     accuracy-system-prompt accuracy-tasks accuracy-verbose agentic-cache-warmup-duration \
     agentic-warmup-grace-period allow-dataset-wrap api-host api-port apply-chat-template \
     audio-batch-size audio-depths audio-format audio-length-mean audio-length-stddev \
-    audio-num-channels audio-sample-rates auto-plot batch-size batch-size-audio batch-size-image \
+    audio-num-channels audio-sample-rates batch-size batch-size-audio batch-size-image \
     batch-size-text batch-size-video burst-phase-starts cache-bust dataset-filter \
     dataset-sampling-strategy download-video-content export-http-trace export-outputs-json \
     force-min-tokens gen-ai-provider hf-subset hf-weka-dataset ignore-trace-delays \
@@ -56,7 +70,7 @@ const LATER: &str = "\
     mlflow-experiment mlflow-parent-run-id mlflow-run-name mlflow-tag mlflow-tracking-uri \
     model-selection-strategy network-latency-automatic network-latency-mean \
     network-latency-ping-interval num-prefix-prompts omit-kv-hints open-loop-replay \
-    open-loop-strict otel-resource-attributes otel-url per-chunk-usage plot-required \
+    open-loop-strict otel-resource-attributes otel-url per-chunk-usage \
     prefix-prompt-length prefix-prompt-pool-size prompt-batch-size prompt-corpus \
     prompt-input-tokens-block-size prompt-prefix-length prompt-prefix-pool-size public-dataset \
     random-corpus-style random-range-ratio rankings-passages-mean \
@@ -115,6 +129,10 @@ const NEVER: &[(&str, &str)] = &[
     (
         "service-kind",
         "only openai is spoken so; --backend tensorrtllm or vllm speaks to Triton",
+    ),
+    (
+        "plot-required",
+        "a plot that is lost ends the run with exit code 6; leave it out",
     ),
     (
         "optuna-sampler",
@@ -178,6 +196,15 @@ pub fn flag(args: &[&str]) -> Option<String> {
         }
     }
     None
+}
+
+/// The same of `plot`.
+pub fn flag_of_plot(args: &[&str]) -> Option<String> {
+    let names = args.iter().filter_map(|arg| arg.strip_prefix("--"));
+    let mut names = names.filter_map(|rest| rest.split('=').next());
+    let of = |name| OF_PLOT.iter().find(|(known, _)| *known == name);
+    let (name, reason) = names.find_map(of)?;
+    Some(format!("--{name}: {reason}"))
 }
 
 /// How many arguments at `at` are a flag that means nothing here.
@@ -380,6 +407,7 @@ mod tests {
             "profile",
             "self-bench",
             "compare",
+            "plot",
             "mock",
             "doctor",
             "man",

@@ -298,6 +298,8 @@ pub struct Config {
     pub reset_kv_cache: Option<ResetCache>,
     /// Have the server profile itself during the measurement.
     pub server_profiler: Option<Profiler>,
+    /// Draw the run when it is over.
+    pub generate_plots: bool,
     /// Probe before the run.
     pub preflight: bool,
     /// Print the plan and stop.
@@ -421,6 +423,7 @@ impl Default for Config {
             server_metrics: Some(ServerMetrics::default()),
             slice_duration: None,
             calibrate: false,
+            generate_plots: false,
             batching: true,
             check_stamps: false,
             command_line: String::new(),

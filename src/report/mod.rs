@@ -21,6 +21,7 @@ pub mod many;
 #[cfg(test)]
 mod many_tests;
 mod phases;
+pub mod plot;
 pub mod search;
 pub mod self_bench;
 mod server_console;

@@ -247,6 +247,8 @@ pub(super) const FLAGS: &[Flag] = &[
     flag(OUTPUT, None, &["export-level",
         "profile-export-level"], Text("LEVEL"), "summary, records (and a line per request) or raw \
         (and every event) [default: records]"),
+    flag(OUTPUT, None, &["generate-plots",
+        "auto-plot"], Switch, "Draw the run when it is over: SVG and PNG in plots/ of its folder"),
     flag(OUTPUT, None, &["overwrite"], Switch,
         "Replace an earlier run instead of moving it aside"),
     flag(OUTPUT, None, &["ui",
