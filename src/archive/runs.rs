@@ -223,9 +223,9 @@ impl RunFolder {
         Ok(Some(RunColumns::new(columns, lines, notes)))
     }
 
-    /// The values of a metric that is a list, such as the gaps between chunks, of each good request,
-    /// and beside them the number that another metric has there. Nothing where the run has no lines:
-    /// no other file has lists.
+    /// The values of a metric that is a list, such as the gaps between chunks, of each good
+    /// request, and beside them the number that another metric has there. Nothing where the run
+    /// has no lines: no other file has lists.
     ///
     /// Cost: the whole file, one line in memory. Errors: it cannot be read.
     pub fn lists(

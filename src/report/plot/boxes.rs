@@ -179,8 +179,8 @@ fn dots(frame: &mut Frame, own: &[f64], unit: TimeUnit, most: usize, (row, sprea
     let dots: Vec<Point> = (0..count).map(dot).collect();
     let alpha = match count {
         0..200 => 170,
-        200..1_000 => 110,
-        _ => 64,
+        200..1_000 => 130,
+        _ => 90,
     };
     let color = frame.theme().series(0).with_alpha(alpha);
     frame.dots(&dots, 2.2, color);

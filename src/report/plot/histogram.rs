@@ -123,7 +123,7 @@ fn times(runs: &[PlotRun], (title, tag): (&str, &str), theme: Theme) -> Result<S
     let told = |own: &[f64]| {
         let median = at_percent(own, 50.0);
         let shown = TimeUnit(1.0, unit.1).text(median);
-        (median, format!("median {shown}"))
+        (median, format!("p50 {shown}"))
     };
     of(runs, &values, labels, (&bins, x), theme, &told)
 }
@@ -150,37 +150,8 @@ fn of(
 ) -> Result<Scene, String> {
     let is_alone = runs.len() == 1;
     let total = values.iter().map(Vec::len).sum();
-    let heights: Vec<Vec<f64>> = values
-        .iter()
-        .map(|own| {
-            // Runs of different lengths are laid over each other by shares.
-            let each = match is_alone {
-                true => 1.0,
-                false => 100.0 / super::float_len(own.len().max(1)),
-            };
-            let counts = bins.count(own.iter().copied());
-            counts
-                .iter()
-                .map(|count| super::float_len(*count) * each)
-                .collect()
-        })
-        .collect();
+    let heights = heights(values, bins);
     let highest = heights.iter().flatten().copied().fold(0.0, f64::max);
-    let key = |(at, own): (usize, &Vec<f64>)| {
-        let (_, said) = told(own);
-        let room = 570.0 / super::float_len(runs.len().min(3)) - 150.0;
-        let name = match is_alone {
-            true => "requests".into(),
-            false => Font::new(false).fitted(&runs[at].name, 12.0, room),
-        };
-        Key {
-            mark: Mark::Field,
-            color: theme
-                .series(at)
-                .with_alpha(if is_alone { 200 } else { 150 }),
-            text: format!("{name}, {said}"),
-        }
-    };
     let labels = Labels {
         subtitle: subtitle(runs, total, "requests"),
         y: if is_alone {
@@ -189,7 +160,7 @@ fn of(
             "Share of a run's requests (%)"
         }
         .into(),
-        legend: values.iter().enumerate().map(key).collect(),
+        legend: legend(runs, values, theme, told),
         ..labels
     };
     let y = Scale::linear(0.0, highest, is_alone);
@@ -213,6 +184,45 @@ fn of(
         frame.line(&[(value, 0.0), (value, highest)], line, 1.5, true);
     }
     Ok(frame.finish())
+}
+
+/// How many values each bin has; of several runs the share of each in percent, for runs of
+/// different lengths are laid over each other.
+fn heights(values: &[Vec<f64>], bins: &Bins) -> Vec<Vec<f64>> {
+    let own = |own: &Vec<f64>| {
+        let each = match values.len() {
+            1 => 1.0,
+            _ => 100.0 / super::float_len(own.len().max(1)),
+        };
+        let counts = bins.count(own.iter().copied());
+        counts
+            .iter()
+            .map(|count| super::float_len(*count) * each)
+            .collect()
+    };
+    values.iter().map(own).collect()
+}
+
+fn legend(runs: &[PlotRun], values: &[Vec<f64>], theme: Theme, told: Told<'_>) -> Vec<Key> {
+    let font = Font::new(false);
+    let is_alone = runs.len() == 1;
+    // Three of them share a line; the name is cut rather than what is said.
+    let room = 660.0 / super::float_len(runs.len().min(3)) - 46.0;
+    let key = |(at, own): (usize, &Vec<f64>)| {
+        let said = format!(", {}", told(own).1);
+        let name = match is_alone {
+            true => "requests".into(),
+            false => font.fitted(&runs[at].name, 12.0, room - font.width(&said, 12.0)),
+        };
+        Key {
+            mark: Mark::Field,
+            color: theme
+                .series(at)
+                .with_alpha(if is_alone { 200 } else { 150 }),
+            text: name + &said,
+        }
+    };
+    values.iter().enumerate().map(key).collect()
 }
 
 fn bars(frame: &mut Frame, bins: &Bins, heights: &[f64]) {
