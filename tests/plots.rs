@@ -182,9 +182,16 @@ fn broken_records_end_with_an_error_or_a_note() {
     code(&output, 2);
     assert!(text(&output.stderr).contains("line 1 is no request"));
     // Values that no clock has measured.
-    let huge = String::from_utf8(lines.clone()).unwrap();
-    let huge = huge.replace("\"unit\":\"ms\"", "\"unit\":\"ms\",\"x\":0");
-    let huge = huge.replace("\"value\":", "\"value\":9999999999999999999999");
+    let mut huge = String::from_utf8(lines.clone()).unwrap();
+    for tag in [
+        "request_latency",
+        "time_to_first_token",
+        "input_sequence_length",
+    ] {
+        let before = format!("\"{tag}\":{{\"value\":");
+        assert!(huge.contains(&before), "{tag}");
+        huge = huge.replace(&before, &format!("{before}9999999999999999"));
+    }
     code(&put(huge.as_bytes(), b""), 6);
     for file in ["profile_export.jsonl", "profile_export_records.bin"] {
         std::fs::remove_file(whole.join(file)).unwrap();

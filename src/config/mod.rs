@@ -68,6 +68,13 @@ pub struct Lengths {
     pub stddev: f64,
 }
 
+impl Lengths {
+    /// Always this one.
+    pub const fn fixed(mean: f64) -> Lengths {
+        Lengths { mean, stddev: 0.0 }
+    }
+}
+
 /// Which tokenizer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TokenizerSpec {
@@ -372,10 +379,7 @@ impl Default for Config {
             request_count_defaulted: false,
             stable_windows: None,
             stop_oversaturated: false,
-            isl: Lengths {
-                mean: 550.0,
-                stddev: 0.0,
-            },
+            isl: Lengths::fixed(550.0),
             osl: None,
             osl_deterministic: false,
             legacy_max_tokens: false,
