@@ -396,7 +396,8 @@ fn what_is_known_and_not_served_is_refused_by_one_line() {
             &["report", "-m", "m"][..],
             "report: it comes with a later version; today: profile, analyze",
         ),
-        (&["plot"], "today: profile"),
+        (&["plot", "--dashboard"], "open the SVG"),
+        (&["trace"], "today: profile"),
         (&["profile", "--service-kind", "triton"], "--backend"),
         (
             &["profile", "--isl", "5", "--", "--binary-search"],

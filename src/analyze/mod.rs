@@ -9,6 +9,7 @@ mod compare;
 mod ladder;
 mod memory;
 mod plan;
+mod plots;
 mod redraw;
 pub mod search;
 mod seek;
@@ -19,6 +20,7 @@ mod sweep;
 
 pub use compare::{Asked, compare};
 pub use plan::Options;
+pub use plots::plot_sweep;
 pub use self_bench::{calibrate, self_bench};
 pub use sides::Run;
 pub use sweep::{Ended, run_all, sweep};

@@ -1,9 +1,11 @@
 //! What a sweep leaves beside its runs: GenAI-Perf's and AIPerf's files, and the screen.
 
+use super::plots::plot_sweep;
 use super::search::post::process;
 use crate::archive::{ArchiveError, put_aside, write_whole};
 use crate::base::Exit;
 use crate::config::{Layout, Sweep};
+use crate::profile::{Drawing, PLOTS};
 use crate::report::{self, many};
 use crate::stats::many::{Point, Runs};
 use crate::stats::search::Search;
@@ -41,6 +43,7 @@ pub fn publish(runs: &Runs, sweep: &Sweep, found: Option<&Search>, parent: &Path
             exit = exit.worse(Exit::Partial);
         }
     }
+    exit = exit.worse(plots(runs, sweep, parent));
     let mut text = many::text(runs);
     if let Some((search, spec)) = found {
         text.push_str(&format!("\n{}", report::search::text(search, spec)));
@@ -54,6 +57,32 @@ pub fn publish(runs: &Runs, sweep: &Sweep, found: Option<&Search>, parent: &Path
         exit = exit.worse(Exit::Unexpected);
     }
     exit
+}
+
+/// The plots, where they are asked for; gives how bad what is lost is.
+fn plots(runs: &Runs, sweep: &Sweep, parent: &Path) -> Exit {
+    if !sweep.variations[0].config.generate_plots {
+        return Exit::Ok;
+    }
+    let name = parent
+        .file_name()
+        .unwrap_or(parent.as_os_str())
+        .to_string_lossy();
+    let document = report::sweep::json(runs);
+    let folder = parent.join(PLOTS);
+    let plotted = plot_sweep(&document, (parent, &name), &folder, Drawing::default());
+    plotted
+        .notes
+        .iter()
+        .for_each(|note| tell(&format!("note: {note}")));
+    plotted
+        .lost
+        .iter()
+        .for_each(|lost| tell(&format!("error: {lost}")));
+    match plotted.lost.is_empty() {
+        true => Exit::Ok,
+        false => Exit::Partial,
+    }
 }
 
 fn write(

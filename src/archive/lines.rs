@@ -157,10 +157,47 @@ pub(super) fn read(path: &Path, with_gaps: bool) -> Result<(Recorded, Option<Str
 }
 
 fn read_lines(
-    mut file: impl BufRead,
+    file: impl BufRead,
     path: &Path,
     mut gather: Gather,
 ) -> Result<(Recorded, Option<String>), RunError> {
+    let cut = each_line(file, path, &mut |line| {
+        gather.push(line);
+        !gather.is_full()
+    })?;
+    Ok((gather.done(), cut))
+}
+
+/// What a metric that is a list has in each good request, with the number that another has there.
+/// Errors: as [`read`].
+pub(super) fn lists(
+    path: &Path,
+    (list, beside): (&str, &str),
+    each: &mut dyn FnMut(&[f64], Option<f64>),
+) -> Result<(), RunError> {
+    let file = File::open(path).map_err(|error| RunError::io(path, error))?;
+    let file = BufReader::with_capacity(1 << 20, file);
+    each_line(file, path, &mut |line| {
+        let is_measured = line.metadata.benchmark_phase.as_deref() != Some("warmup");
+        let find = |tag: &str| line.metrics.0.iter().find(|(name, _)| name == tag);
+        if let (Some((_, metric)), true) = (find(list), is_measured && line.error.is_none())
+            && let Ok(values) = serde_json::from_str::<Vec<f64>>(metric.value.get())
+        {
+            let number = find(beside).and_then(|(_, metric)| metric.value.get().parse().ok());
+            each(&values, number);
+        }
+        true
+    })?;
+    Ok(())
+}
+
+/// Gives each line to `take`, which says whether there is room for more. Gives a sentence when the
+/// last line is cut off.
+fn each_line(
+    mut file: impl BufRead,
+    path: &Path,
+    take: &mut dyn FnMut(&Line<'_>) -> bool,
+) -> Result<Option<String>, RunError> {
     let (mut line, mut number) = (Vec::new(), 0u64);
     loop {
         line.clear();
@@ -169,26 +206,26 @@ fn read_lines(
             .take(LINE_BYTES_MAX)
             .read_until(b'\n', &mut line);
         if read.map_err(|error| RunError::io(path, error))? == 0 {
-            return Ok((gather.done(), None));
+            return Ok(None);
         }
         let is_cut = line.last() != Some(&b'\n');
         if line.iter().all(u8::is_ascii_whitespace) {
             continue;
         }
         match serde_json::from_slice::<Line<'_>>(&line) {
-            Ok(line) => gather.push(&line),
+            Ok(line) if take(&line) => {}
+            Ok(_) => {
+                let what = format!("more than {VALUES_MAX} values");
+                return Err(RunError::content(path, what));
+            }
             Err(_) if is_cut && (line.len() as u64) < LINE_BYTES_MAX => {
                 let note = format!("line {number} is cut off: the requests before it are here");
-                return Ok((gather.done(), Some(note)));
+                return Ok(Some(note));
             }
             Err(error) => {
                 let what = format!("line {number} is no request: {error}");
                 return Err(RunError::content(path, what));
             }
-        }
-        if gather.is_full() {
-            let what = format!("more than {VALUES_MAX} values");
-            return Err(RunError::content(path, what));
         }
     }
 }

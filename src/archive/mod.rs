@@ -12,6 +12,7 @@ mod lines;
 mod name;
 mod perf_analyzer;
 mod runs;
+mod sweeps;
 mod workload;
 
 pub use aside::put_aside;
@@ -21,6 +22,7 @@ pub use file::OutFile;
 pub use name::run_name;
 pub use perf_analyzer::{PERF_EXPORT, PerfExport, PerfRequest};
 pub use runs::{Maker, RunColumns, RunError, RunFolder, RunRecords, SHARD, SHARD_ENDING};
+pub use sweeps::{SWEEP, read_sweep};
 pub use workload::{Difference, Workload};
 
 use std::path::{Path, PathBuf};

@@ -240,6 +240,24 @@ impl RunFolder {
         read_document(&self.summary)
     }
 
+    /// The values of a metric that is a list, such as the gaps between chunks, of each good
+    /// request, and beside them the number that another metric has there. Nothing where the run
+    /// has no lines: no other file has lists.
+    ///
+    /// Cost: the whole file, one line in memory. Errors: it cannot be read.
+    pub fn lists(
+        &self,
+        list: &str,
+        beside: &str,
+        each: &mut dyn FnMut(&[f64], Option<f64>),
+    ) -> Result<(), RunError> {
+        let (_, lines) = self.records_paths();
+        match lines.is_file() {
+            true => lines::lists(&lines, (list, beside), each),
+            false => Ok(()),
+        }
+    }
+
     /// Where the requests would be: the shard and the lines.
     fn records_paths(&self) -> (PathBuf, PathBuf) {
         let name = name_of(&self.summary);
@@ -332,9 +350,9 @@ fn read_shard(path: &Path) -> Result<Result<(Columns, bool), WireError>, RunErro
     Ok(wire::parse(&read_file(path, SHARD_BYTES_MAX)?))
 }
 
-type Document = Map<String, Value>;
+pub(super) type Document = Map<String, Value>;
 
-fn read_document(path: &Path) -> Result<Document, RunError> {
+pub(super) fn read_document(path: &Path) -> Result<Document, RunError> {
     let bytes = read_file(path, SUMMARY_BYTES_MAX)?;
     serde_json::from_slice(&bytes).map_err(|error| RunError::content(path, format!("{error}")))
 }

@@ -8,6 +8,7 @@ mod doctor;
 mod flags;
 mod interleave;
 mod mock;
+mod plot;
 mod profile;
 mod report;
 mod self_bench;
@@ -35,6 +36,7 @@ fn command() -> Command {
         .subcommand(report::peers_command())
         .subcommand(config::command())
         .subcommand(config::template_command())
+        .subcommand(plot::command())
         .subcommand(mock::command())
         .subcommand(
             Command::new("flags")
@@ -58,7 +60,11 @@ fn command() -> Command {
 pub fn main(args: impl IntoIterator<Item = OsString>, launched: Ns) -> Exit {
     let args = config::as_profile(args.into_iter().collect());
     let name = args.get(1).and_then(|arg| arg.to_str());
-    let read = match name.and_then(subcommands::refusal) {
+    let of_plot = || {
+        let rest: Vec<&str> = args.iter().skip(2).filter_map(|arg| arg.to_str()).collect();
+        plot::refusal(&rest).filter(|_| name == Some("plot"))
+    };
+    let read = match name.and_then(subcommands::refusal).or_else(of_plot) {
         Some(text) => Err(text),
         None => flags::translated(&args),
     };
@@ -89,6 +95,7 @@ pub fn main(args: impl IntoIterator<Item = OsString>, launched: Ns) -> Exit {
         Some(("compare", matches)) => compare::run(matches, launched),
         Some(("report", matches)) => report::run(matches),
         Some(("process-export-files", matches)) => report::run_peers(matches),
+        Some(("plot", matches)) => plot::run(matches),
         Some(("mock", matches)) => mock::run(matches),
         Some(("doctor", _)) => doctor::run(),
         Some(("config", matches)) => config::run(matches),

@@ -37,19 +37,18 @@ pub fn run(
         }
         Ok((asked, notes)) => {
             let notes = accepted.into_iter().chain(notes).collect();
-            carry_out(matches, asked, launched, notes)
+            carry_out(asked, launched, notes)
         }
     }
 }
 
-fn carry_out(matches: &ArgMatches, asked: Asked, launched: Ns, accepted: Vec<String>) -> Exit {
+fn carry_out(asked: Asked, launched: Ns, accepted: Vec<String>) -> Exit {
     let first = match &asked {
         Asked::One(Checked { config, .. }) => config,
         Asked::Many(sweep) => &sweep.variations[0].config,
     };
     let mut notes = accepted;
     notes.extend(unused_proxies(first));
-    notes.extend(unmet_wishes(matches));
     let mut at = launched;
     if first.calibrate && !first.dry_run {
         let exit = self_bench::calibrate(first);
@@ -76,15 +75,6 @@ fn carry_out(matches: &ArgMatches, asked: Asked, launched: Ns, accepted: Vec<Str
             analyze::sweep(sweep, launch(notes))
         }
     }
-}
-
-/// Flags that are taken and not yet served, each with its sentence.
-fn unmet_wishes(matches: &ArgMatches) -> Vec<String> {
-    let mut notes = Vec::new();
-    if matches.get_flag("generate-plots") {
-        notes.push("--generate-plots comes with a later version: no plots are made".into());
-    }
-    notes
 }
 
 /// What the flags and the file give, unchecked, and notes on what of it changes nothing.

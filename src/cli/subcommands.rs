@@ -7,7 +7,6 @@ const REFUSED: &[(&str, &str)] = &[
     ("analyze-trace", "`profile --input-file FILE --dry-run` says what a trace asks for"),
     ("chat", "`profile --request-count 1` measures one request"),
     ("kube", "run `profile` in a pod of your own"),
-    ("plot", "it comes with a later version"),
     ("plugins", "there are none; `profile --help` lists what there is"),
     ("proxy", "there is one process; run `profile`"),
     ("service", "there is one process; run `profile`"),

@@ -49,6 +49,7 @@ const OF_THE_COMMAND: &[&str] = &[
     "calibrate",
     "dry_run",
     "export_level",
+    "generate_plots",
     "overwrite",
     "phases",
     "profile_export_prefix",

@@ -165,6 +165,7 @@ pub struct Draft {
     pub server_metrics_formats: Option<Many>,
     pub slice_duration: Option<f64>,
     pub calibrate: Option<bool>,
+    pub generate_plots: Option<bool>,
     pub no_batching: Option<bool>,
     /// See [`super::Config`].
     pub check_stamps: Option<bool>,

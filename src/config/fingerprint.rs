@@ -21,6 +21,7 @@ const NEUTRAL: &[&str] = &[
     "dry_run",
     "allow_invalid",
     "export_level",
+    "generate_plots",
     "gpu_idle_seconds",
     "gpu_interval",
     "gpu_processes",

@@ -59,6 +59,13 @@ pub struct Lengths {
     pub stddev: f64,
 }
 
+impl Lengths {
+    /// Always this one.
+    pub const fn fixed(mean: f64) -> Lengths {
+        Lengths { mean, stddev: 0.0 }
+    }
+}
+
 /// Which tokenizer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TokenizerSpec {
@@ -300,6 +307,8 @@ pub struct Config {
     pub reset_kv_cache: Option<ResetCache>,
     /// Have the server profile itself during the measurement.
     pub server_profiler: Option<Profiler>,
+    /// Draw the run when it is over.
+    pub generate_plots: bool,
     /// Probe before the run.
     pub preflight: bool,
     /// Print the plan and stop.
@@ -363,12 +372,6 @@ impl Config {
     }
 }
 
-/// AIPerf's prompts.
-const ISL: Lengths = Lengths {
-    mean: 550.0,
-    stddev: 0.0,
-};
-
 impl Default for Config {
     /// What the peers do when nothing is said; `urls` is empty.
     fn default() -> Config {
@@ -385,7 +388,7 @@ impl Default for Config {
             request_count_defaulted: false,
             stable_windows: None,
             stop_oversaturated: false,
-            isl: ISL,
+            isl: Lengths::fixed(550.0),
             osl: None,
             osl_deterministic: false,
             legacy_max_tokens: false,
@@ -434,6 +437,7 @@ impl Default for Config {
             server_metrics: Some(ServerMetrics::default()),
             slice_duration: None,
             calibrate: false,
+            generate_plots: false,
             batching: true,
             check_stamps: false,
             command_line: String::new(),

@@ -6,6 +6,7 @@ use super::exports;
 use super::files::RecordFiles;
 use super::headroom::headroom;
 use super::method;
+use super::plots;
 use super::records::{RecordOutcome, uncounted_note};
 use super::servers;
 use super::signals::Signals;
@@ -134,8 +135,9 @@ pub fn conclude(run: &Run<'_>, measured: Measured) -> Exit {
     let mut result = sum_up(run, measured);
     warn(&result.summary.client);
     let exit = exit(run, &result);
-    let lost = write(run, &mut result);
+    let mut lost = write(run, &mut result);
     let printed = print(run, &result);
+    lost.extend(plots::generate(run));
     result.cut_short.iter().for_each(|text| tell(text));
     asserts::failures(&result.summary).for_each(|text| tell(&text));
     tell_faults(run, exit, lost, printed.err())

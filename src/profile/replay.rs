@@ -85,7 +85,7 @@ impl Replay {
                 return Err("--input-file: turns of a session_id need --endpoint-type chat".into());
             }
             let turns: usize = self.sessions.iter().map(Vec::len).sum();
-            let fixed = |mean| Lengths { mean, stddev: 0.0 };
+            let fixed = Lengths::fixed;
             config.session = Some(SessionSpec {
                 turns: fixed(turns as f64 / self.sessions.len() as f64),
                 think_ms: fixed(0.0),

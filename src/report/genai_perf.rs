@@ -296,7 +296,7 @@ fn input_config(summary: &Summary, config: &Config, run: &RunInfo) -> Value {
         "output": {
             "artifact_directory": run.artifact_dir,
             "profile_export_file": profile_export_file(config),
-            "generate_plots": false,
+            "generate_plots": config.generate_plots,
         },
         "tokenizer": { "name": tokenizer(summary, config) },
     })

@@ -209,7 +209,7 @@ fn artifacts(config: &Config, run: &RunInfo) -> Value {
     if let Some(length) = config.slice_duration {
         out["slice_duration"] = length.as_secs().into();
     }
-    out["auto_plot"] = false.into();
+    out["auto_plot"] = config.generate_plots.into();
     out["plot_required"] = false.into();
     out
 }

@@ -22,6 +22,7 @@ pub mod many;
 mod many_tests;
 pub mod perf_analyzer;
 mod phases;
+pub mod plot;
 pub mod recomputed;
 pub mod search;
 pub mod self_bench;

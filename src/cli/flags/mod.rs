@@ -97,20 +97,13 @@ pub fn analyze_command() -> Command {
 }
 
 fn with_flags(command: Command) -> Command {
-    let mut command = command
-        .arg(
-            Arg::new("config")
-                .long("config")
-                .short('f')
-                .value_name("FILE")
-                .help("YAML or TOML file; its keys are the flags' names, and flags win"),
-        )
-        .arg(
-            Arg::new("generate-plots")
-                .long("generate-plots")
-                .action(ArgAction::SetTrue)
-                .hide(true),
-        );
+    let mut command = command.arg(
+        Arg::new("config")
+            .long("config")
+            .short('f')
+            .value_name("FILE")
+            .help("YAML or TOML file; its keys are the flags' names, and flags win"),
+    );
     let is_served = |name: &str| flags().any(|flag| flag.names.contains(&name));
     command = command.args(peers::args(is_served));
     for flag in flags() {

@@ -75,7 +75,6 @@ const LENGTHS: &str = "lengths are normal (--isl-stddev): put others in a file f
 const MEDIA: &str = "requests are made of text alone: leave it out";
 const MODELS: &str = "a run measures one model: give each a run of its own";
 const NETWORK: &str = "nothing is taken off: profile_export.jsonl has each connect's time";
-const PLOTS: &str = "no plots are made of themselves: draw them from the files of the run";
 const PREFIX: &str = "shared prefixes are not made: put whole prompts in a file, give --input-file";
 const RECORDS: &str = "one thread keeps up with the records";
 const REVISION: &str = "--tokenizer takes a local folder: fetch that revision, and give it";
@@ -106,7 +105,6 @@ pub(super) const PEERS: &[Peer] = &[
     peer("audio-length-stddev", One, Refused(MEDIA)),
     peer("audio-num-channels", One, Refused(MEDIA)),
     peer("audio-sample-rates", Many, Refused(MEDIA)),
-    peer("auto-plot", Switch, Refused(PLOTS)),
     peer("batch-size", One, Refused(ENDPOINTS)),
     peer("batch-size-audio", One, Refused(MEDIA)),
     peer("batch-size-image", One, Refused(MEDIA)),
@@ -173,7 +171,7 @@ pub(super) const PEERS: &[Peer] = &[
     peer("output-format", One, Refused("--endpoint-type names the API")),
     peer("override-config", Switch, Ignored("flags win over a file in any case")),
     peer("per-chunk-usage", Switch, Refused(CHUNK_USAGE)),
-    peer("plot-required", Switch, Refused(PLOTS)),
+    peer("plot-required", Switch, Ignored("a plot that is lost ends with exit code 6 in any case")),
     peer("prefix-prompt-length", One, Refused(PREFIX)),
     peer("prefix-prompt-pool-size", One, Refused(PREFIX)),
     peer("prompt-batch-size", One, Refused(ENDPOINTS)),
@@ -449,8 +447,7 @@ mod tests {
         assert!(flags.len() > 150, "only {}", flags.len());
         for flag in flags {
             let is_known = crate::cli::flags::key(flag).is_ok() || reason(flag).is_some();
-            // Served by a line of its own.
-            assert!(is_known || flag == "generate-plots", "{flag}");
+            assert!(is_known, "{flag}");
         }
     }
 

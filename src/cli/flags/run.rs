@@ -250,6 +250,8 @@ pub(super) const FLAGS: &[Flag] = &[
     flag(OUTPUT, None, &["artifact-format"], Text("PEER"),
         "aiperf, or genai-perf: inputs.json in its form, and perf_analyzer's profile_export.json \
         with every request's body and answer [default: aiperf]"),
+    flag(OUTPUT, None, &["generate-plots",
+        "auto-plot"], Switch, "Draw the run when it is over: SVG and PNG in plots/ of its folder"),
     flag(OUTPUT, None, &["overwrite"], Switch,
         "Replace an earlier run instead of moving it aside"),
     flag(OUTPUT, None, &["ui",

@@ -12,6 +12,11 @@ impl Draft {
         config.export_prefix = prefix(self)?;
         config.export_level = export_level(self)?;
         config.artifact_format = artifact_format(self)?;
+        config.generate_plots = self.generate_plots.unwrap_or(false);
+        if config.generate_plots && config.export_level < ExportLevel::Records {
+            let text = "plots are drawn from the records: leave --export-level summary out";
+            return no("generate-plots", text);
+        }
         config.overwrite = self.overwrite.unwrap_or(false);
         config.ui = ui(self)?;
         config.verbose = self.verbose.unwrap_or(false);
