@@ -14,6 +14,7 @@ mod self_bench;
 use crate::base::{Exit, Ns, Secrets};
 use crate::config::{Layout, hide_args};
 use crate::view::{self, tell};
+use crate::workload::hub_token_of_env;
 use clap::Command;
 use clap::error::ErrorKind;
 use std::ffi::OsString;
@@ -98,6 +99,7 @@ fn texts(args: &[OsString]) -> Vec<String> {
 /// Secrets of a command line and of the environment, known before anything is read.
 fn secrets(args: &[OsString]) -> Secrets {
     let mut found: Vec<String> = std::env::var("OPENAI_API_KEY").into_iter().collect();
+    found.extend(hub_token_of_env());
     hide_args(&texts(args), &mut found);
     Secrets::new(found)
 }

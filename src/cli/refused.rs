@@ -44,7 +44,7 @@ const SUBCOMMANDS_NEVER: &[(&str, &str)] = &[
 const LATER: &str = "\
     accuracy-benchmark accuracy-enable-cot accuracy-grader accuracy-n-shots \
     accuracy-system-prompt accuracy-tasks accuracy-verbose agentic-cache-warmup-duration \
-    agentic-warmup-grace-period allow-dataset-wrap api-host api-port apply-chat-template \
+    agentic-warmup-grace-period allow-dataset-wrap api-host api-port \
     audio-batch-size audio-depths audio-format audio-length-mean audio-length-stddev \
     audio-num-channels audio-sample-rates auto-plot batch-size batch-size-audio batch-size-image \
     batch-size-text batch-size-video burst-phase-starts cache-bust dataset-filter \
@@ -67,7 +67,7 @@ const LATER: &str = "\
     synthesis-output-len-multiplier synthesis-prefix-len-multiplier \
     synthesis-prefix-root-multiplier synthesis-prompt-len-multiplier \
     synthetic-input-tokens-block-size system-idle-gap-cap-seconds system-prompt \
-    system-prompt-file tokenizer-revision trace-idle-gap-cap-seconds trace-session-sample-ratio \
+    system-prompt-file trace-idle-gap-cap-seconds trace-session-sample-ratio \
     trajectory-start-max-ratio trajectory-start-min-ratio unsafe-override url-strategy \
     use-think-time-only user-context-prompt-length uuid-and-strip video-audio-codec \
     video-audio-depth video-audio-num-channels video-audio-sample-rate video-batch-size \

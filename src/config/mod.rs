@@ -16,6 +16,7 @@ mod secrets;
 mod server;
 mod sweep;
 mod telemetry;
+mod tokenizer;
 mod url;
 
 pub use axis::{AXES, Axis, find as axis};
@@ -31,6 +32,7 @@ pub use secrets::{hide_args, hide_header, hide_members, hide_target, secrets_of_
 pub use server::{Profiler, ResetCache, WaitMode};
 pub use sweep::{Asked, Layout, Order, Sweep, SweepDraft, Template, Topology, Typed, Variation};
 pub use telemetry::{GpuSource, GpuTelemetry, MetricsFormat, ServerMetrics};
+pub use tokenizer::{TokenizerSource, TokenizerSpec};
 pub use url::parse_url;
 
 use crate::base::Ns;
@@ -66,17 +68,6 @@ pub struct Lengths {
     pub mean: f64,
     /// Standard deviation, 0 for a fixed length.
     pub stddev: f64,
-}
-
-/// Which tokenizer.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum TokenizerSpec {
-    /// Asked for: the builtin o200k.
-    Builtin,
-    /// Not asked for: the model's own if it lies on this machine, else the builtin, loudly.
-    ModelOrBuiltin,
-    /// A folder or file with `tokenizer.json`.
-    Path(PathBuf),
 }
 
 /// Whose token counts to use.
@@ -380,7 +371,7 @@ impl Default for Config {
             extra_inputs: serde_json::Map::new(),
             headers: Vec::new(),
             api_key: None,
-            tokenizer: TokenizerSpec::ModelOrBuiltin,
+            tokenizer: TokenizerSpec::default(),
             token_count: TokenCount::Auto,
             trace: None,
             session: None,
