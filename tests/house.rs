@@ -107,6 +107,7 @@ const CRATES: &[(&str, &str)] = &[
     ("io_uring_06", "runtime"),
     ("clap", "cli"),
     ("tokenizers", "workload"),
+    ("ureq", "workload"),
     ("hdrhistogram", "stats"),
     ("nvml_wrapper", "gpu"),
     ("indicatif", "view"),

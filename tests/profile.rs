@@ -577,6 +577,7 @@ fn bad_input_names_its_flag_before_anything_is_sent() {
         let output = Command::new(cargo_bin("tokenring"))
             .args(["profile", "-m", "m"])
             .args(flags)
+            .env("HF_HUB_OFFLINE", "1")
             .current_dir(dir.path())
             .output()
             .unwrap();

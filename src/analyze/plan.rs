@@ -115,7 +115,7 @@ impl Options {
             }],
             isl: fixed(32.0),
             osl: Some(fixed(tokens)),
-            tokenizer: TokenizerSpec::Builtin,
+            tokenizer: TokenizerSpec::builtin(),
             token_count: TokenCount::Server,
             seed: 1,
             seed_given: true,

@@ -67,3 +67,13 @@ pub const SLOT_REST_MIN: Ns = Ns(10_000_000);
 /// Longest rest of a slot; each failure in a row doubles it: a server that is back is found within
 /// this, and until then a slot asks no more often.
 pub const SLOT_REST_MAX: Ns = Ns(1_000_000_000);
+/// Bytes of a tokenizer's file: the largest known vocabulary has 34 MB.
+pub const TOKENIZER_BYTES_MAX: u64 = 256 * 1024 * 1024;
+/// Bytes of a file with a chat template, some kilobytes, or of a list of a repository's files.
+pub const TEMPLATE_BYTES_MAX: u64 = 16 * 1024 * 1024;
+/// Steps of one rendering of a chat template, which comes from elsewhere and may loop.
+pub const TEMPLATE_STEPS_MAX: u64 = 10_000_000;
+/// Hosts that a file of the hub may be passed on to; the hub itself uses two.
+pub const REDIRECTS_MAX: usize = 8;
+/// Bytes of a name of the hub, of a revision, and of a file that holds one.
+pub const NAME_BYTES_MAX: usize = 200;

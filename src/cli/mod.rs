@@ -17,6 +17,7 @@ mod subcommands;
 use crate::base::{Exit, Ns, Secrets};
 use crate::config::{Layout, hide_args};
 use crate::view::{self, tell};
+use crate::workload::hub_token_of_env;
 use clap::Command;
 use clap::error::ErrorKind;
 use std::ffi::OsString;
@@ -128,6 +129,7 @@ fn texts(args: &[OsString]) -> Vec<String> {
 /// Secrets of a command line and of the environment, known before anything is read.
 fn secrets(args: &[OsString]) -> Secrets {
     let mut found: Vec<String> = std::env::var("OPENAI_API_KEY").into_iter().collect();
+    found.extend(hub_token_of_env());
     hide_args(&texts(args), &mut found);
     Secrets::new(found)
 }

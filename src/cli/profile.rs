@@ -9,6 +9,7 @@ use crate::config::{self, Asked, Checked, Config, FromFile, Layout, Names, Typed
 use crate::profile::{self, Launch};
 use crate::stats::metric;
 use crate::view::tell;
+use crate::workload::hub_token_of_env;
 use clap::ArgMatches;
 use serde_json::{Map, Value};
 use std::ffi::OsString;
@@ -142,6 +143,8 @@ fn with_environment(mut settings: Map<String, Value>) -> Map<String, Value> {
     {
         settings.insert("api_key".into(), key.into());
     }
+    let token = hub_token_of_env().filter(|_| !settings.contains_key("hf_token"));
+    settings.extend(token.map(|token| ("hf_token".into(), token.into())));
     if settings.contains_key("proxy") && !settings.contains_key("no_proxy") {
         let list = variable("no_proxy").filter(|list| !list.is_empty());
         settings.extend(list.map(|list| ("no_proxy".into(), list.into())));

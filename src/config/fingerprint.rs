@@ -26,6 +26,7 @@ const NEUTRAL: &[&str] = &[
     "gpu_interval",
     "gpu_processes",
     "gpu_telemetry",
+    "hf_token",
     "no_gpu_telemetry",
     "no_preflight",
     "no_server_metrics",

@@ -17,6 +17,7 @@ mod secrets;
 mod server;
 mod sweep;
 mod telemetry;
+mod tokenizer;
 mod url;
 
 pub use api::Api;
@@ -35,6 +36,7 @@ pub use secrets::{hide_args, hide_header, hide_members, hide_target, secrets_of_
 pub use server::{Profiler, ResetCache, WaitMode};
 pub use sweep::{Asked, Layout, Order, Sweep, SweepDraft, Template, Topology, Typed, Variation};
 pub use telemetry::{GpuSource, GpuTelemetry, MetricsFormat, ServerMetrics};
+pub use tokenizer::{TokenizerSource, TokenizerSpec};
 pub use url::parse_url;
 
 use crate::base::Ns;
@@ -64,17 +66,6 @@ impl Lengths {
     pub const fn fixed(mean: f64) -> Lengths {
         Lengths { mean, stddev: 0.0 }
     }
-}
-
-/// Which tokenizer.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum TokenizerSpec {
-    /// Asked for: the builtin o200k.
-    Builtin,
-    /// Not asked for: the model's own if it lies on this machine, else the builtin, loudly.
-    ModelOrBuiltin,
-    /// A folder or file with `tokenizer.json`.
-    Path(PathBuf),
 }
 
 /// Whose token counts to use.
@@ -395,7 +386,7 @@ impl Default for Config {
             extra_inputs: serde_json::Map::new(),
             headers: Vec::new(),
             api_key: None,
-            tokenizer: TokenizerSpec::ModelOrBuiltin,
+            tokenizer: TokenizerSpec::default(),
             token_count: TokenCount::Auto,
             trace: None,
             session: None,

@@ -402,6 +402,7 @@ impl Config {
     /// Values that must not be written anywhere in clear: of key, headers, urls, extra inputs.
     pub fn secrets(&self) -> Vec<String> {
         let mut found: Vec<String> = self.api_key.clone().into_iter().collect();
+        found.extend(self.tokenizer.token.clone());
         for (name, value) in &self.headers {
             hide_header(name, value, &mut found);
         }

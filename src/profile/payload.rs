@@ -88,7 +88,7 @@ impl Builder {
     }
 
     fn alone(&self, entry: u64) -> Request {
-        let (prompt, output_tokens) = self.ask(entry);
+        let (prompt, output_tokens) = self.ask(entry, true);
         self.one(prompt, output_tokens)
     }
 
@@ -109,7 +109,7 @@ impl Builder {
         let turns = draw(session.turns, seed, Stream::Session, entry);
         let turn = |number: u32| {
             let key = entry.wrapping_mul(TURNS_STRIDE) + u64::from(number);
-            let (prompt, output_tokens) = self.ask(key);
+            let (prompt, output_tokens) = self.ask(key, number == 0);
             let think_ms = match number {
                 0 => 0.0,
                 _ => think(session, seed, key),
@@ -156,22 +156,22 @@ impl Builder {
     /// A session of a trace.
     fn replay(&self, replay: &Replay, number: u64, salt: u64) -> Request {
         let turns = &replay.sessions[usize::try_from(number).unwrap_or(0)];
-        let asked = |turn: &ReplayTurn| {
+        let asked = |turn: &ReplayTurn, is_first: bool| {
             let osl = self.config.osl;
             let drawn =
                 || osl.map(|osl| draw(osl, self.config.seed, Stream::OutputLength, turn.entry));
             (
-                self.replay_prompt(turn, salt),
+                self.as_message(self.replay_prompt(turn, salt), is_first),
                 turn.output_tokens.or_else(drawn),
             )
         };
         match turns.as_slice() {
             [turn] => {
-                let (prompt, output_tokens) = asked(turn);
+                let (prompt, output_tokens) = asked(turn, true);
                 self.one(prompt, output_tokens)
             }
-            turns => self.say(turns.iter().map(|turn| {
-                let (prompt, output_tokens) = asked(turn);
+            turns => self.say(turns.iter().enumerate().map(|(number, turn)| {
+                let (prompt, output_tokens) = asked(turn, number == 0);
                 (prompt, output_tokens, turn.delay, turn.at)
             })),
         }
@@ -228,15 +228,27 @@ impl Builder {
         Prompt { text, tokens }
     }
 
-    /// Prompt and length of an entry.
-    fn ask(&self, entry: u64) -> (Prompt, Option<u32>) {
+    /// Prompt and length of an entry. The first of a talk is shorter by what the chat template puts
+    /// around it, so that the request has the asked length.
+    fn ask(&self, entry: u64, is_first: bool) -> (Prompt, Option<u32>) {
         let config = &*self.config;
         let input_tokens = draw(config.isl, config.seed, Stream::InputLength, entry);
+        let frame = if is_first { self.prompts.frame() } else { 0 };
+        let input_tokens = input_tokens.saturating_sub(frame);
         let output = |osl| draw(osl, config.seed, Stream::OutputLength, entry);
-        (
-            self.prompts.prompt(entry, input_tokens),
-            config.osl.map(output),
-        )
+        let prompt = self.prompts.prompt(entry, input_tokens);
+        (self.as_message(prompt, is_first), config.osl.map(output))
+    }
+
+    /// A prompt with the tokens that its message has, where a chat template is counted.
+    fn as_message(&self, prompt: Prompt, is_first: bool) -> Prompt {
+        match self.config.tokenizer.has_template {
+            false => prompt,
+            true => Prompt {
+                tokens: self.prompts.count_message(&prompt.text, is_first),
+                ..prompt
+            },
+        }
     }
 
     fn spec<'a>(&'a self, content: &'a Content, max_tokens: Option<u32>) -> BodySpec<'a> {

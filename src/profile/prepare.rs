@@ -14,7 +14,7 @@ use crate::config::{Api, Config, Connections, ExportLevel, TokenizerSpec, Url, W
 use crate::engine::{Drawn, FailureLimit, Pace, Requests, Target};
 use crate::runtime;
 use crate::view::{show, tell};
-use crate::workload::{Tokenizer, TokenizerChoice, unpack_corpus};
+use crate::workload::{Hub, Progress, Tokenizer, TokenizerChoice, unpack_corpus};
 use crossbeam_channel::{RecvTimeoutError, bounded};
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -245,24 +245,43 @@ fn load_tokenizer(
     steps: &Steps,
     ready: &mut Ready,
 ) -> Result<(Arc<Tokenizer>, TokenizerChoice), Early> {
-    if let Some((spec, model, tokenizer, choice)) = &ready.tokenizer
-        && (spec, model) == (&config.tokenizer, &config.model)
+    let (spec, model) = (&config.tokenizer, &config.model);
+    if let Some((known, of, tokenizer, choice)) = &ready.tokenizer
+        && (known, of) == (spec, model)
     {
         return Ok((tokenizer.clone(), choice.clone()));
     }
     steps.begin("loading the tokenizer");
     unpack_corpus();
-    let (tokenizer, choice) = Tokenizer::load(&config.tokenizer, config.model.as_deref())
-        .map_err(|error| Early::usage(error.to_string()))?;
+    let hub = Hub::from_env(spec.token.as_deref());
+    let mut listener = |progress: &Progress| tell_download(progress, steps);
+    let loaded = Tokenizer::load(spec, model.as_deref(), &hub, &mut listener);
+    let (tokenizer, choice) = loaded.map_err(|error| Early::usage(error.to_string()))?;
     if choice.stands_in {
         let text = "note: the builtin tokenizer (o200k) stands in for the model's own; give one \
                     with --tokenizer, or say `--tokenizer builtin`";
         ready.tell(text.into());
     }
     let tokenizer = Arc::new(tokenizer);
-    let (spec, model) = (config.tokenizer.clone(), config.model.clone());
-    ready.tokenizer = Some((spec, model, tokenizer.clone(), choice.clone()));
+    let known = (
+        spec.clone(),
+        model.clone(),
+        tokenizer.clone(),
+        choice.clone(),
+    );
+    ready.tokenizer = Some(known);
     Ok((tokenizer, choice))
+}
+
+/// How far a download is, as often as a person reads it.
+fn tell_download(progress: &Progress, steps: &Steps) {
+    let megabytes = |bytes: u64| bytes as f64 / 1e6;
+    steps.again(&format!(
+        "fetching {}: {:.1} of {:.1} MB",
+        progress.file,
+        megabytes(progress.done),
+        megabytes(progress.total)
+    ));
 }
 
 /// The trace of a run that has one, and what is to be said of it.

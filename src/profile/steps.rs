@@ -12,6 +12,8 @@ struct Step {
     name: String,
     since: Ns,
     told: bool,
+    /// When its progress was told last.
+    told_at: Ns,
 }
 
 /// The steps of one start; a copy is the same.
@@ -38,12 +40,26 @@ impl Steps {
             name: name.into(),
             since: now(),
             told: false,
+            told_at: now(),
         }));
     }
 
     /// Ends the last step.
     pub fn end(&self) {
         self.replace(None);
+    }
+
+    /// How far the current step is: named when it lasts, and not again before it has lasted as long
+    /// once more.
+    pub fn again(&self, text: &str) {
+        let at = now();
+        let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(step) = current.as_mut()
+            && at.saturating_since(step.told_at) > PATIENCE
+        {
+            step.told_at = at;
+            tell(text);
+        }
     }
 
     /// Something that has no length, for `--verbose` only.

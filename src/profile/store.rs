@@ -265,12 +265,12 @@ impl Requests for Payloads {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{Config, Lengths, TokenizerSpec};
+    use crate::config::{Config, Lengths};
     use crate::workload::{PromptSource, Tokenizer};
 
     #[test]
     fn entries_are_built_once_and_used_in_turn_however_long_the_run() {
-        let (tokenizer, _) = Tokenizer::load(&TokenizerSpec::Builtin, None).unwrap();
+        let tokenizer = Tokenizer::builtin();
         let config = Arc::new(Config {
             dataset_entries: Some(3),
             isl: Lengths {

@@ -4,15 +4,15 @@ use super::RunInfo;
 use crate::base::Ns;
 use crate::config::{
     Config, ExportLevel, GpuSource, GpuTelemetry, Lengths, Level, MetricsFormat, Pattern,
-    PhaseSpec, Ramp, RampKind, ServerMetrics, TokenizerSpec, Ui, Url, hide_target,
+    PhaseSpec, Ramp, RampKind, ServerMetrics, TokenizerSource, Ui, Url, hide_target,
 };
 use crate::stats::Summary;
 use serde_json::{Map, Value, json};
 
 /// The tokenizer's name as the run gave it, or the file that was asked for.
 pub(super) fn tokenizer(summary: &Summary, config: &Config) -> String {
-    match &config.tokenizer {
-        TokenizerSpec::Path(path) => path.display().to_string(),
+    match &config.tokenizer.source {
+        TokenizerSource::Named(name) => name.clone(),
         _ if summary.client.tokenizer.is_empty() => "builtin".to_owned(),
         _ => summary.client.tokenizer.clone(),
     }

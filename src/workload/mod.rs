@@ -2,15 +2,19 @@
 //!
 //! Knows nothing of APIs or sockets. Start at [`PromptSource`].
 
+mod chat_template;
 mod content;
 mod corpus;
+mod hub;
 mod lengths;
 mod prompt;
+mod tiktoken;
 mod tokenizer;
 mod trace;
 
 pub use content::{Audio, Content};
 pub use corpus::unpack_corpus;
+pub use hub::{Hub, HubError, Progress, hub_token_of_env};
 pub use lengths::draw;
 pub use prompt::{Prompt, PromptSource};
 pub use tokenizer::{Tokenizer, TokenizerChoice, TokenizerError};

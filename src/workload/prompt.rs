@@ -37,6 +37,7 @@ pub struct PromptSource {
     corpus: &'static Corpus,
     seed: u64,
     first_word: u64,
+    frame: u32,
     /// Words of one token, at the start of a text and after a space, each once.
     openings: OnceLock<Vec<String>>,
 }
@@ -47,6 +48,7 @@ impl PromptSource {
         let corpus = Corpus::get();
         let first_word = Rng::new(seed, Stream::Prompt, u64::MAX).below(corpus.words_count());
         PromptSource {
+            frame: u32::try_from(tokenizer.frame()).unwrap_or(u32::MAX),
             tokenizer,
             corpus,
             seed,
@@ -88,6 +90,16 @@ impl PromptSource {
     /// Tokens of a text, without special ones.
     pub fn count(&self, text: &str) -> u32 {
         u32::try_from(self.tokenizer.count(text)).unwrap_or(u32::MAX)
+    }
+
+    /// Tokens that a message adds to a talk, as [`Tokenizer::count_message`] has it.
+    pub fn count_message(&self, text: &str, is_first: bool) -> u32 {
+        u32::try_from(self.tokenizer.count_message(text, is_first)).unwrap_or(u32::MAX)
+    }
+
+    /// Tokens that a chat template puts around a talk's first message; 0 without one.
+    pub fn frame(&self) -> u32 {
+        self.frame
     }
 
     /// Words that are those of no other entry before all of them have been used together.
@@ -206,9 +218,10 @@ fn cut_last_word(text: &mut String) {
 mod tests {
     use super::*;
     use crate::config::TokenizerSpec;
+    use crate::workload::Hub;
 
     fn source(seed: u64) -> (PromptSource, Arc<Tokenizer>) {
-        let tokenizer = Arc::new(Tokenizer::load(&TokenizerSpec::Builtin, None).unwrap().0);
+        let tokenizer = Arc::new(Tokenizer::builtin());
         (PromptSource::new(tokenizer.clone(), seed), tokenizer)
     }
 
@@ -262,8 +275,9 @@ mod tests {
             let dir = tempfile::tempdir().unwrap();
             let path = dir.path().join("tokenizer.json");
             std::fs::write(&path, file.to_string()).unwrap();
-            let spec = TokenizerSpec::Path(path);
-            let tokenizer = Arc::new(Tokenizer::load(&spec, None).unwrap().0);
+            let spec = TokenizerSpec::named(path.display().to_string());
+            let loaded = Tokenizer::load(&spec, None, &Hub::from_env(None), &mut |_| {});
+            let tokenizer = Arc::new(loaded.unwrap().0);
             let source = PromptSource::new(tokenizer.clone(), 5);
             for tokens in [1, 2, 3, 8, 40] {
                 for index in 0..40 {

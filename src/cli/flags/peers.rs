@@ -64,7 +64,6 @@ const AGENTIC: &str = "agentic traces are not replayed: --input-file reads moonc
 const API: &str = "there is no API while a run goes on: read its files and stderr";
 const BLOCKS: &str = "the file's input_length and hash_ids say how long a block is";
 const BUS: &str = "there is one process and no message bus";
-const CHAT_TEMPLATE: &str = "text alone is counted; --token-count server has the server's count";
 const CHUNK_USAGE: &str = "ask for it by --extra-inputs, in stream_options";
 const CORPUS: &str = "prompts have one corpus: put other texts in a file, and give --input-file";
 const DATASET: &str = "nothing is fetched: put the prompts in a file, and give --input-file";
@@ -77,7 +76,6 @@ const MODELS: &str = "a run measures one model: give each a run of its own";
 const NETWORK: &str = "nothing is taken off: profile_export.jsonl has each connect's time";
 const PREFIX: &str = "shared prefixes are not made: put whole prompts in a file, give --input-file";
 const RECORDS: &str = "one thread keeps up with the records";
-const REVISION: &str = "--tokenizer takes a local folder: fetch that revision, and give it";
 const SCENARIO: &str = "there are no named scenarios: give its flags one by one";
 const SYNTHESIS: &str = "a trace is replayed as it is: change its file, and give --input-file";
 const TRACKER: &str = "nothing is sent to trackers: upload the run's folder with their client";
@@ -96,7 +94,6 @@ pub(super) const PEERS: &[Peer] = &[
     peer("allow-dataset-wrap", Switch, Refused(AGENTIC)),
     peer("api-host", One, Refused(API)),
     peer("api-port", One, Refused(API)),
-    peer("apply-chat-template", Switch, Refused(CHAT_TEMPLATE)),
     peer("artifact-directory", One, Refused("it is called --artifact-dir")),
     peer("audio-batch-size", One, Refused(MEDIA)),
     peer("audio-depths", Many, Refused(MEDIA)),
@@ -213,7 +210,6 @@ pub(super) const PEERS: &[Peer] = &[
     peer("system-idle-gap-cap-seconds", One, Refused(AGENTIC)),
     peer("system-prompt", One, Refused(PREFIX)),
     peer("system-prompt-file", One, Refused(PREFIX)),
-    peer("tokenizer-revision", One, Refused(REVISION)),
     peer("tokenizer-trust-remote-code", Switch, Ignored("no code of a tokenizer is run")),
     peer("tokenizer-verbosity", One, Ignored("the tokenizer says nothing")),
     peer("trace-idle-gap-cap-seconds", One, Refused(AGENTIC)),

@@ -205,9 +205,13 @@ pub(super) const FLAGS: &[Flag] = &[
         "replay-speedup"], Number("FACTOR"), "So many times as fast [default: 1]"),
     flag(TRACE, None, &["trace-jitter"], Switch,
         "Spread requests of one time over the time to the next"),
-    flag(INPUT, None, &["tokenizer"], Text("PATH"),
-        "Folder or file with tokenizer.json, or builtin (o200k) [default: the model's own where \
-        it is on this machine, else builtin]"),
+    flag(INPUT, None, &["tokenizer"], Text("NAME"),
+        "Folder or file with tokenizer.json, name of the Hugging Face hub, or builtin (o200k) \
+        [default: the model's own where it is on this machine, else builtin]"),
+    flag(INPUT, None, &["tokenizer-revision"], Text("REVISION"),
+        "Its branch, tag or commit in the hub [default: main]"),
+    flag(INPUT, None, &["apply-chat-template"], Switch,
+        "Count the input tokens of messages with what the model's chat template puts around them"),
     flag(INPUT, None, &["token-count"], Text("WHOSE"),
         "server (its usage), client (our tokenizer), or auto: server, else client [default: auto]"),
     flag(INPUT, None, &["use-server-token-count"], Switch, "The same as --token-count server"),

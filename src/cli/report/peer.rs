@@ -12,7 +12,7 @@ use crate::stats::{
     Value,
 };
 use crate::view::tell;
-use crate::workload::{Tokenizer, TokenizerChoice};
+use crate::workload::{Hub, Tokenizer, TokenizerChoice};
 use serde_json::Map;
 use std::path::Path;
 
@@ -30,9 +30,9 @@ impl Counter {
     pub(super) fn new(asked: Option<&str>) -> Counter {
         Counter {
             spec: match asked {
-                None => TokenizerSpec::ModelOrBuiltin,
-                Some("builtin") => TokenizerSpec::Builtin,
-                Some(path) => TokenizerSpec::Path(path.into()),
+                None => TokenizerSpec::default(),
+                Some("builtin") => TokenizerSpec::builtin(),
+                Some(name) => TokenizerSpec::named(name),
             },
             loaded: None,
         }
@@ -41,8 +41,12 @@ impl Counter {
     fn load(&mut self, model: &str) -> Result<&(Tokenizer, TokenizerChoice), String> {
         let loaded = match self.loaded.take() {
             Some(loaded) => loaded,
-            None => Tokenizer::load(&self.spec, Some(model).filter(|model| !model.is_empty()))
-                .map_err(|error| error.to_string())?,
+            None => {
+                let model = Some(model).filter(|model| !model.is_empty());
+                let hub = Hub::from_env(self.spec.token.as_deref());
+                Tokenizer::load(&self.spec, model, &hub, &mut |_| {})
+                    .map_err(|error| error.to_string())?
+            }
         };
         Ok(self.loaded.insert(loaded))
     }
@@ -55,7 +59,7 @@ impl Counter {
         export: &PerfExport,
         beside: &Map<String, serde_json::Value>,
     ) -> Result<(Vec<Counts>, String), String> {
-        let is_asked = self.spec != TokenizerSpec::ModelOrBuiltin;
+        let is_asked = self.spec != TokenizerSpec::default();
         let own = |key: &str| same(beside, key).filter(|_| !is_asked);
         let (input, output) = (own("input_sequence_length"), own("output_sequence_length"));
         if let (Some(input), Some(output)) = (input, output) {

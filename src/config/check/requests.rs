@@ -2,7 +2,8 @@
 
 use super::pairs::{Commas, pairs};
 use super::{COUNT_MAX, ConfigError, count, filled, no};
-use crate::config::{Config, Draft, Lengths, TokenCount, TokenizerSpec};
+use crate::base::is_header_value;
+use crate::config::{Api, Config, Draft, Lengths, TokenCount, TokenizerSource, TokenizerSpec};
 use serde_json::{Map, Value};
 
 impl Draft {
@@ -21,11 +22,7 @@ impl Draft {
         config.osl_deterministic = self.output_tokens_mean_deterministic.unwrap_or(false);
         config.legacy_max_tokens = self.use_legacy_max_tokens.unwrap_or(false);
         config.extra_inputs = extra_inputs(self)?;
-        config.tokenizer = match filled("tokenizer", self.tokenizer.as_ref())?.as_deref() {
-            None => TokenizerSpec::ModelOrBuiltin,
-            Some("builtin") => TokenizerSpec::Builtin,
-            Some(path) => TokenizerSpec::Path(path.into()),
-        };
+        self.tokenizer(config)?;
         config.token_count = token_count(self)?;
         let entries = self.num_dataset_entries;
         config.dataset_entries = count("num-dataset-entries", entries, 1, COUNT_MAX)?;
@@ -40,6 +37,44 @@ impl Draft {
                 "--osl without --output-tokens-mean-deterministic: answers may be shorter".into(),
             );
         }
+        Ok(())
+    }
+
+    fn tokenizer(&self, config: &mut Config) -> Result<(), ConfigError> {
+        let source = match filled("tokenizer", self.tokenizer.as_ref())?.as_deref() {
+            None => TokenizerSource::ModelOrBuiltin,
+            Some("builtin") => TokenizerSource::Builtin,
+            Some(name) => TokenizerSource::Named(name.into()),
+        };
+        let is_builtin = source == TokenizerSource::Builtin;
+        let revision = filled("tokenizer-revision", self.tokenizer_revision.as_ref())?;
+        if is_builtin && revision.is_some() {
+            return no("tokenizer-revision", "the builtin tokenizer has none");
+        }
+        let has_template = self.apply_chat_template.unwrap_or(false);
+        if has_template && is_builtin {
+            return no(
+                "apply-chat-template",
+                "the builtin tokenizer has none; name another",
+            );
+        }
+        if has_template && config.api != Api::Chat {
+            return no(
+                "apply-chat-template",
+                "only --endpoint-type chat has messages",
+            );
+        }
+        let token = self.hf_token.as_deref().map(str::trim);
+        let token = token.filter(|token| !token.is_empty());
+        if !token.is_none_or(is_header_value) {
+            return no("tokenizer", "HF_TOKEN has characters that no token has");
+        }
+        config.tokenizer = TokenizerSpec {
+            source,
+            revision,
+            has_template,
+            token: token.map(String::from),
+        };
         Ok(())
     }
 }
