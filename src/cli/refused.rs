@@ -56,7 +56,7 @@ const LATER: &str = "\
     mlflow-experiment mlflow-parent-run-id mlflow-run-name mlflow-tag mlflow-tracking-uri \
     model-selection-strategy network-latency-automatic network-latency-mean \
     network-latency-ping-interval num-prefix-prompts omit-kv-hints open-loop-replay \
-    open-loop-strict otel-resource-attributes otel-url per-chunk-usage plot-required \
+    open-loop-strict otel-resource-attributes otel-url plot-required \
     prefix-prompt-length prefix-prompt-pool-size prompt-batch-size prompt-corpus \
     prompt-input-tokens-block-size prompt-prefix-length prompt-prefix-pool-size public-dataset \
     random-corpus-style random-range-ratio rankings-passages-mean \

@@ -14,4 +14,4 @@ pub use corpus::unpack_corpus;
 pub use lengths::draw;
 pub use prompt::{Prompt, PromptSource};
 pub use tokenizer::{Tokenizer, TokenizerChoice, TokenizerError};
-pub use trace::{TraceEntry, TraceError, TraceInput, read_trace};
+pub use trace::{TraceEntry, TraceError, TraceInput, read_bodies, read_trace};

@@ -184,6 +184,8 @@ pub(super) const FLAGS: &[Flag] = &[
         "Have answers that long exactly (ignore_eos and min_tokens; min_length on Triton)"),
     flag(INPUT, None, &["use-legacy-max-tokens"], Switch,
         "Send max_tokens in place of max_completion_tokens"),
+    flag(INPUT, None, &["per-chunk-usage"], Switch,
+        "Ask for the server's counts with every event (stream_options.continuous_usage_stats)"),
     flag(INPUT, None, &["extra-inputs"], Many("INPUT"),
         "`key:value`, one or several, or a JSON object, for the body of every request; null \
         leaves a key out"),
