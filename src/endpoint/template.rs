@@ -15,6 +15,8 @@ const NAME: &str = "payload_template";
 
 #[derive(Debug, Default)]
 pub(super) struct Template {
+    /// Its file, or what stands for one.
+    name: String,
     environment: Environment<'static>,
     /// Where the answer's text is.
     pub field: Field,
@@ -85,13 +87,15 @@ impl Template {
         let added = environment.add_template_owned(NAME, source);
         added.map_err(|error| told(&spec.name, &error))?;
         Ok(Template {
+            name: spec.name.clone(),
             environment,
             field: Field::new(spec.response_field.as_deref())?,
         })
     }
 
     /// The body's members. Errors: it cannot be rendered, or is no JSON object.
-    pub fn render(&self, name: &str, spec: &BodySpec<'_>) -> Result<Map<String, Value>, String> {
+    fn render(&self, spec: &BodySpec<'_>) -> Result<Map<String, Value>, String> {
+        let name = &self.name;
         let rendered = self
             .environment
             .get_template(NAME)
@@ -116,7 +120,7 @@ impl Kind for Template {
     fn members(&self, spec: &BodySpec<'_>) -> Map<String, Value> {
         // The first body was made before the run. What no other shows either goes out as what is
         // wrong: no server takes it for a request.
-        self.render(NAME, spec).unwrap_or_else(|error| {
+        self.render(spec).unwrap_or_else(|error| {
             let mut members = Map::new();
             members.insert("error".into(), error.into());
             members
@@ -124,7 +128,7 @@ impl Kind for Template {
     }
 
     fn check(&self, spec: &BodySpec<'_>) -> Result<(), String> {
-        self.render(NAME, spec).map(drop)
+        self.render(spec).map(drop)
     }
 
     fn read(&self, value: &Value) -> Part<'static> {
