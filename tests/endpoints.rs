@@ -426,3 +426,35 @@ fn a_text_that_repeats_itself_counts_once() {
         ran.stderr
     );
 }
+
+#[test]
+fn the_page_of_endpoints_has_them_all_and_shows_code_that_is_there() {
+    let page = include_str!("../docs/endpoints.md");
+    let rows: Vec<&str> = page
+        .lines()
+        .filter(|line| line.starts_with("| `"))
+        .collect();
+    for api in tokenring::config::Api::all() {
+        let cell = format!("| `{}`", api.name());
+        let row = rows.iter().find(|row| row.starts_with(&cell));
+        let streams = row.unwrap_or_else(|| panic!("no row of {}", api.name()));
+        let streams = streams.split('|').nth(3).map(str::trim);
+        assert_eq!(
+            streams.map(|cell| cell.starts_with("yes")),
+            Some(api.streams()),
+            "{cell}"
+        );
+    }
+    let shown = page
+        .split("```rust\n")
+        .nth(1)
+        .unwrap()
+        .split("```")
+        .next()
+        .unwrap();
+    let code = include_str!("../src/endpoint/solido.rs");
+    assert!(
+        code.contains(shown.trim_end()),
+        "docs/endpoints.md shows other code"
+    );
+}
