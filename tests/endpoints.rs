@@ -13,10 +13,10 @@ use ran::{Ran, code, command, run, text};
 use support::{CHUNKED, chunk, send, serve, serve_asked};
 
 /// A payload of the user's, in a shape that the mock knows.
-const TEMPLATE: &str = r#"payload_template:{"prompt": {{ text|tojson }}, "model": {{ model|tojson }},
-    "max_tokens": {{ max_tokens }}, "stream": {{ stream|tojson }}}"#;
+const TEMPLATE: &str = r#"payload_template:{"prompt": {{ text|tojson }},
+    "model": {{ model|tojson }}, "max_tokens": {{ max_tokens }}, "stream": {{ stream|tojson }}}"#;
 
-/// Each type with what it takes beside that; whether usage comes in a stream, and in a whole answer.
+/// Each type with what it takes beside that; whether usage comes in a stream, and in a whole one.
 const TYPES: [(&str, &[&str], [bool; 2]); 12] = [
     ("chat", &[], [true, true]),
     ("vision", &[], [true, true]),

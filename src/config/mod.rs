@@ -358,6 +358,12 @@ impl Config {
     }
 }
 
+/// Length of prompts when nothing is said.
+const INPUT: Lengths = Lengths {
+    mean: 550.0,
+    stddev: 0.0,
+};
+
 impl Default for Config {
     /// What the peers do when nothing is said; `urls` is empty.
     fn default() -> Config {
@@ -374,10 +380,7 @@ impl Default for Config {
             request_count_defaulted: false,
             stable_windows: None,
             stop_oversaturated: false,
-            isl: Lengths {
-                mean: 550.0,
-                stddev: 0.0,
-            },
+            isl: INPUT,
             osl: None,
             osl_deterministic: false,
             legacy_max_tokens: false,
