@@ -74,3 +74,35 @@ pub(super) fn counts(value: &Value) -> Option<Usage> {
     }
     (usage != Usage::default()).then_some(usage)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn every_vendor_s_names_are_read_and_a_cache_apart_is_added_once() {
+        let of = |value: Value| read(&value).map(|usage| (usage.prompt, usage.completion));
+        let both = Some((Some(9), Some(4)));
+        for value in [
+            json!({"usage": {"prompt_tokens": 9, "completion_tokens": 4}}),
+            json!({"usage": {"inputTokens": 9, "outputTokens": 4}}),
+            json!({"usage": {"input_token_count": 9, "generated_token_count": 4}}),
+            json!({"usageMetadata": {"promptTokenCount": 9, "candidatesTokenCount": 4}}),
+            json!({"meta": {"tokens": {"input_tokens": 9, "output_tokens": 4}}}),
+            json!({"usage": null, "tokens": {"input_tokens": 9, "output_tokens": 4}}),
+            json!({"usage": {"input_tokens": 2, "output_tokens": 4,
+                "cache_read_input_tokens": 4, "cache_creation_input_tokens": 3}}),
+            json!({"usage": {"inputTokens": 2, "outputTokens": 4, "cacheReadInputTokens": 7}}),
+            json!({"usage": {"prompt_tokens": 9, "completion_tokens": 4,
+                "cache_read_input_tokens": 7}}),
+        ] {
+            assert_eq!(of(value.clone()), both, "{value}");
+        }
+        // The later event of a stream has the input again, without the cache.
+        let mut usage = counts(&json!({"input_tokens": 2, "cache_read_input_tokens": 7})).unwrap();
+        usage.take(&counts(&json!({"input_tokens": 2, "output_tokens": 4})).unwrap());
+        assert_eq!((usage.prompt, usage.completion), (Some(9), Some(4)));
+        assert_eq!(counts(&json!({"other": 1})), None);
+    }
+}
