@@ -59,6 +59,7 @@ const ROOMS: &[Room] = &[
             "schedule",
             "http",
             "config",
+            "sse",
             "stats",
             "runtime",
             "base",
@@ -111,6 +112,8 @@ const CRATES: &[(&str, &str)] = &[
     ("hdrhistogram", "stats"),
     ("nvml_wrapper", "gpu"),
     ("indicatif", "view"),
+    ("jmespath", "endpoint"),
+    ("minijinja", "endpoint"),
 ];
 
 const FILE_LINES_MAX: usize = 600;

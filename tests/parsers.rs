@@ -99,13 +99,6 @@ fn plain(escaped: Option<&[u8]>) -> String {
     unescape(escaped.unwrap_or_default())
 }
 
-const APIS: [Api; 4] = [
-    Api::Chat,
-    Api::Completions,
-    Api::TritonTensorrtllm,
-    Api::TritonVllm,
-];
-
 /// All that a part says, its texts as a user reads them.
 fn said(part: Part<'_>) -> (Vec<String>, Part<'static>) {
     let texts = [&part.answer, &part.reasoning, &part.tool_call];
@@ -121,7 +114,7 @@ fn said(part: Part<'_>) -> (Vec<String>, Part<'static>) {
 
 /// The fast way takes what serde_json takes, and says the same of it.
 fn check_both_ways(data: &[u8]) {
-    for api in APIS {
+    for api in Api::all() {
         let fast = Endpoint::from(api).read_body(data).ok().map(said);
         let slow = Endpoint::from(api).read_by_value(data).ok().map(said);
         assert_eq!(fast, slow, "{api:?} {:?}", String::from_utf8_lossy(data));
@@ -287,7 +280,9 @@ fn wild_event() -> BoxedStrategy<String> {
         member("choices", choices.clone()),
         member("choices", choices.clone()),
         member("choices", choices),
-        member("usage", usage),
+        member("usage", usage.clone()),
+        member("tokens", usage),
+        member("meta", leaf()),
         member("text_output", leaf()),
         member("id", leaf()),
     ])
@@ -378,7 +373,7 @@ proptest! {
             });
             prop_assert!(fed.is_ok());
             check_both_ways(input);
-            for api in APIS {
+            for api in Api::all() {
                 let _ = Endpoint::from(api).read_event(b"", input);
                 let _ = Endpoint::from(api).read_event(b"error", input);
                 let _ = Endpoint::from(api).read_body(input);
@@ -408,7 +403,7 @@ proptest! {
         events in prop::collection::vec(prop_oneof![wild_event(), chat_text_event()], 1..4),
         changes in prop::collection::vec((any::<usize>(), changed_byte()), 0..12),
     ) {
-        for api in APIS {
+        for api in Api::all() {
             let mut reader = EventReader::new(api.into());
             for event in &events {
                 // Once whole, so that it is known, then with a byte changed here and there.
@@ -439,6 +434,8 @@ proptest! {
 #[derive(Debug, Default, PartialEq)]
 struct Answer {
     text: String,
+    /// Reasoning and tool calls.
+    beside: String,
     usage: Option<Usage>,
     finished_count: usize,
     is_done: bool,
@@ -449,7 +446,15 @@ fn answer_of(api: Api, story: &Story) -> Answer {
     for (name, data) in &story.events {
         let part = Endpoint::from(api).read_event(name, data);
         assert_eq!(part.error, None);
-        answer.text += &plain(part.answer.as_deref());
+        let text = plain(part.answer.as_deref());
+        match part.is_whole_text {
+            true if text.len() > answer.text.len() => answer.text = text,
+            true => {}
+            false => answer.text += &text,
+        }
+        for text in [&part.reasoning, &part.tool_call] {
+            answer.beside += &plain(text.as_deref());
+        }
         answer.finished_count += usize::from(part.finished);
         answer.is_done |= part.done;
         if let Some(usage) = &part.usage {
@@ -479,6 +484,7 @@ fn openai(text: &str, usage: Option<Usage>) -> Answer {
         usage,
         finished_count: 1,
         is_done: true,
+        ..Answer::default()
     }
 }
 
@@ -519,4 +525,79 @@ fn a_stream_of_triton_ends_without_a_word_and_is_read_whole_at_every_split() {
     };
     let bytes = include_bytes!("data/captures/triton.generate_stream.raw");
     check(Api::TritonVllm, bytes, 16, &expected);
+}
+
+#[test]
+fn the_messages_of_both_servers_are_read_whole_and_their_usage_is_joined() {
+    let text = "A majestic and majestic vessel, one that glides across the horizon, its waves \
+                crashing against the waves.";
+    // What the cache had is counted apart, in another event than the output.
+    let usage = Usage {
+        prompt: Some(38),
+        completion: Some(22),
+        cache_read: Some(37),
+        is_cache_apart: true,
+        ..Usage::default()
+    };
+    let bytes = include_bytes!("data/captures/llama-server.messages-stream.raw");
+    check(Api::Messages, bytes, 26, &openai(text, Some(usage)));
+    let text = "The celestial equation: Spo - 46668\n\nThe scientific acronym **spo** seems to";
+    let usage = Usage {
+        prompt: Some(38),
+        completion: Some(24),
+        ..Usage::default()
+    };
+    let bytes = include_bytes!("data/captures/vllm-cpu.messages-stream.raw");
+    check(Api::Messages, bytes, 29, &openai(text, Some(usage)));
+}
+
+#[test]
+fn the_responses_of_both_servers_are_read_whole_and_said_once() {
+    let text = "The majestic and majestic sea, a majestic and majestic sea, that is the most \
+                majestic and majestic sea in the world.";
+    let usage = Usage {
+        prompt: Some(38),
+        completion: Some(24),
+        total: Some(62),
+        cache_read: Some(37),
+        ..Usage::default()
+    };
+    let bytes = include_bytes!("data/captures/llama-server.responses-stream.raw");
+    check(Api::Responses, bytes, 32, &openai(text, Some(usage)));
+    let text = "The USS Kassim, launched in 1886, carried a manifest of the crew sailors of a \
+                British";
+    let usage = Usage {
+        cache_read: Some(0),
+        reasoning: Some(0),
+        ..usage
+    };
+    let bytes = include_bytes!("data/captures/vllm-cpu.responses-stream.raw");
+    check(Api::Responses, bytes, 32, &openai(text, Some(usage)));
+}
+
+#[test]
+fn a_stream_of_a_tool_call_and_one_of_a_model_that_thinks_are_read_whole() {
+    let usage = Usage {
+        prompt: Some(38),
+        completion: Some(48),
+        total: Some(86),
+        ..Usage::default()
+    };
+    let call = Answer {
+        beside: "get_weather\"sea\"".into(),
+        ..openai("", Some(usage))
+    };
+    let bytes = include_bytes!("data/captures/vllm-cpu.chat-stream-tools.raw");
+    check(Api::Chat, bytes, 8, &call);
+    let text = "\nThe sea is a vast and mysterious realm, where the boundaries between the \
+                physical and the spiritual are constantly shifting.";
+    let usage = Usage {
+        prompt: Some(21),
+        completion: Some(24),
+        total: Some(45),
+        cache_read: Some(0),
+        ..Usage::default()
+    };
+    let bytes = include_bytes!("data/captures/llama-server-think.chat-stream-usage.raw");
+    check(Api::Chat, bytes, 27, &openai(text, Some(usage)));
 }

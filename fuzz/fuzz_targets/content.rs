@@ -7,12 +7,7 @@ use tokenring::config::Api;
 use tokenring::endpoint::{Endpoint, EventReader, Part, unescape};
 
 fuzz_target!(|data: &[u8]| {
-    for api in [
-        Api::Chat,
-        Api::Completions,
-        Api::TritonTensorrtllm,
-        Api::TritonVllm,
-    ] {
+    for api in Api::all() {
         let _ = Endpoint::from(api).read_event(b"", data);
         let _ = Endpoint::from(api).read_event(b"error", data);
         let _ = Endpoint::from(api).read_event(b"ping", data);

@@ -7,6 +7,20 @@ pub enum Api {
     Chat,
     /// `/v1/completions`.
     Completions,
+    /// Text Generation Inference's `/generate` and `/generate_stream`.
+    HuggingfaceGenerate,
+    /// Anthropic's `/v1/messages`.
+    Messages,
+    /// A line of the input file is a body, sent as it is.
+    Raw,
+    /// OpenAI's `/v1/responses`.
+    Responses,
+    /// SGLang's own `/generate`: each event has all of the text so far.
+    SglangGenerate,
+    /// Solido's `/rag/api/prompt`.
+    SolidoRag,
+    /// A body by a template of the user's.
+    Template,
     /// Triton's generate extension, `v2/models/MODEL/generate[_stream]`, TensorRT-LLM inputs.
     TritonTensorrtllm,
     /// The same with vLLM inputs.
@@ -32,7 +46,7 @@ struct Facts {
 const FACTS: &[Facts] = &[
     Facts {
         api: Api::Chat,
-        names: &["chat"],
+        names: &["chat", "multimodal", "vision"],
         tag: "openai-chat",
         streams: true,
         tokens: true,
@@ -45,6 +59,62 @@ const FACTS: &[Facts] = &[
         streams: true,
         tokens: true,
         marks_end: true,
+    },
+    Facts {
+        api: Api::HuggingfaceGenerate,
+        names: &["huggingface_generate"],
+        tag: "huggingface-generate",
+        streams: true,
+        tokens: true,
+        marks_end: false,
+    },
+    Facts {
+        api: Api::Messages,
+        names: &["messages"],
+        tag: "anthropic-messages",
+        streams: true,
+        tokens: true,
+        marks_end: true,
+    },
+    Facts {
+        api: Api::Raw,
+        names: &["raw"],
+        tag: "raw",
+        streams: true,
+        tokens: true,
+        marks_end: false,
+    },
+    Facts {
+        api: Api::Responses,
+        names: &["responses"],
+        tag: "openai-responses",
+        streams: true,
+        tokens: true,
+        marks_end: true,
+    },
+    Facts {
+        api: Api::SglangGenerate,
+        names: &["sglang_generate"],
+        tag: "sglang-generate",
+        streams: true,
+        tokens: true,
+        marks_end: true,
+    },
+    Facts {
+        api: Api::SolidoRag,
+        names: &["solido_rag"],
+        tag: "solido-rag",
+        streams: true,
+        tokens: true,
+        marks_end: false,
+    },
+    Facts {
+        api: Api::Template,
+        names: &["template"],
+        tag: "template",
+        streams: true,
+        tokens: true,
+        marks_end: false,
     },
     Facts {
         api: Api::TritonTensorrtllm,
@@ -114,7 +184,18 @@ impl Api {
 
     /// True where each event of a stream has all of the answer so far.
     pub fn repeats(self) -> bool {
-        false
+        self == Api::SglangGenerate
+    }
+
+    /// True where a member of the body can fix the length of the answer.
+    pub fn fixes_length(self) -> bool {
+        let none = [
+            Api::HuggingfaceGenerate,
+            Api::Raw,
+            Api::SolidoRag,
+            Api::Template,
+        ];
+        !none.contains(&self)
     }
 
     /// True where the model stands in the path.

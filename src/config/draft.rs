@@ -100,6 +100,7 @@ pub struct Draft {
     pub osl_stddev: Option<f64>,
     pub output_tokens_mean_deterministic: Option<bool>,
     pub use_legacy_max_tokens: Option<bool>,
+    pub per_chunk_usage: Option<bool>,
     pub extra_inputs: Option<Value>,
     pub header: Option<Value>,
     pub api_key: Option<String>,

@@ -65,6 +65,13 @@ pub(super) fn of(
             all.insert(format!("{key} (its content)"), digest?.into());
         }
     }
+    let template = &first.config.by_template.source;
+    if !template.is_empty() {
+        all.insert(
+            "payload_template (its content)".into(),
+            template.as_str().into(),
+        );
+    }
     all.insert("set_consistent_seed".into(), repeats.same_seed.into());
     let same = sweep.parameter_sweep_same_seed.unwrap_or(false);
     all.insert("parameter_sweep_same_seed".into(), same.into());

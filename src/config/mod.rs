@@ -187,6 +187,17 @@ impl Url {
     }
 }
 
+/// `payload_template` and `response_field` of `--extra-inputs`.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct ByTemplate {
+    /// The template's file, or what stands for one in errors.
+    pub name: String,
+    /// The template; empty without one.
+    pub source: String,
+    /// JMESPath of the answer's text; absent where it is guessed.
+    pub response_field: Option<String>,
+}
+
 /// Everything a run is asked to do.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
@@ -222,6 +233,10 @@ pub struct Config {
     pub osl_deterministic: bool,
     /// `max_tokens` instead of `max_completion_tokens`.
     pub legacy_max_tokens: bool,
+    /// Ask for usage with every event of a stream.
+    pub per_chunk_usage: bool,
+    /// The user's own body and place of the answer.
+    pub by_template: ByTemplate,
     /// Extra members of every payload, in order given.
     pub extra_inputs: serde_json::Map<String, serde_json::Value>,
     /// Extra headers, in order given.
@@ -383,6 +398,8 @@ impl Default for Config {
             osl: None,
             osl_deterministic: false,
             legacy_max_tokens: false,
+            per_chunk_usage: false,
+            by_template: ByTemplate::default(),
             extra_inputs: serde_json::Map::new(),
             headers: Vec::new(),
             api_key: None,

@@ -20,6 +20,10 @@ pub struct BodySpec<'a> {
     pub legacy_max_tokens: bool,
     /// Fix the length of the answer.
     pub deterministic: bool,
+    /// The server's counts are needed, so that they are asked for where they come on demand.
+    pub needs_usage: bool,
+    /// Ask for them with every event.
+    pub per_chunk_usage: bool,
     /// Members that come last and win; null removes a member of ours, another goes out as null.
     pub extra: &'a Map<String, Value>,
 }
@@ -28,6 +32,17 @@ impl BodySpec<'_> {
     /// The one text; the first of several.
     pub fn prompt(&self) -> &str {
         self.content.texts.first().map_or("", String::as_str)
+    }
+
+    /// Fixes the answer's length, where that is asked for, as vLLM has it in all of its APIs.
+    pub(super) fn fix_length(&self, members: &mut Map<String, Value>) {
+        if !self.deterministic {
+            return;
+        }
+        members.insert("ignore_eos".into(), true.into());
+        if let Some(count) = self.max_tokens {
+            members.insert("min_tokens".into(), count.into());
+        }
     }
 
     /// A text that is alone, else the list of all.
@@ -50,13 +65,15 @@ pub fn chat_parts(spec: &BodySpec<'_>) -> Option<[Vec<u8>; 3]> {
 }
 
 /// Joins a base path and an API's path: a `/v1` that both have stands once, a base that already
-/// ends in the whole path stays as it is.
+/// ends in the whole path stays as it is, and Azure's deployments have no `/v1`.
 pub fn join(base: &str, path: &str) -> String {
     let base = base.trim_end_matches('/');
     if base.ends_with(path) && !path.is_empty() {
         return base.to_string();
     }
+    let is_deployment = base.contains("/openai/deployments/");
     match (base.strip_suffix("/v1"), path.strip_prefix("/v1")) {
+        (_, Some(rest)) if is_deployment => format!("{base}{rest}"),
         (Some(front), Some(_)) => format!("{front}{path}"),
         _ => format!("{base}{path}"),
     }
@@ -76,6 +93,8 @@ mod tests {
             max_tokens: Some(8),
             legacy_max_tokens: false,
             deterministic: false,
+            needs_usage: false,
+            per_chunk_usage: false,
             extra: &extra,
         };
         change(&mut spec);
@@ -119,6 +138,8 @@ mod tests {
             max_tokens: None,
             legacy_max_tokens: false,
             deterministic: false,
+            needs_usage: false,
+            per_chunk_usage: false,
             extra: &extra,
         };
         assert_eq!(
@@ -138,6 +159,8 @@ mod tests {
             max_tokens: Some(8),
             legacy_max_tokens: false,
             deterministic: false,
+            needs_usage: false,
+            per_chunk_usage: false,
             extra: &extra,
         };
         let parts = chat_parts(&spec).unwrap();
@@ -161,5 +184,10 @@ mod tests {
         assert_eq!(join("/proxy/v1/", "/v1/models"), "/proxy/v1/models");
         assert_eq!(join("/x/v1/models", "/v1/models"), "/x/v1/models");
         assert_eq!(join("/x", ""), "/x");
+        let azure = "/openai/deployments/gpt";
+        assert_eq!(
+            join(azure, "/v1/chat/completions"),
+            format!("{azure}/chat/completions")
+        );
     }
 }

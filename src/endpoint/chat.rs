@@ -50,8 +50,8 @@ impl Kind for Chat {
                 String::new(),
             ),
             Line::Finish(reason) => (choice("", &format!("\"{reason}\"")), String::new()),
-            Line::Usage(usage) => (String::new(), format!(",\"usage\":{usage}")),
-            Line::Done => return Some(data("[DONE]")),
+            Line::Usage { usage, .. } => (String::new(), format!(",\"usage\":{usage}")),
+            Line::Done { .. } => return Some(data("[DONE]")),
         };
         let event = openai::envelope(voice, "chatcmpl", "chat.completion.chunk", &choices, &tail);
         Some(data(&event))

@@ -37,8 +37,8 @@ impl Kind for Completions {
                 (choice(text, "null"), String::new())
             }
             Line::Finish(reason) => (choice("", &format!("\"{reason}\"")), String::new()),
-            Line::Usage(usage) => (String::new(), format!(",\"usage\":{usage}")),
-            Line::Done => return Some(data("[DONE]")),
+            Line::Usage { usage, .. } => (String::new(), format!(",\"usage\":{usage}")),
+            Line::Done { .. } => return Some(data("[DONE]")),
         };
         let event = openai::envelope(voice, "cmpl", "text_completion", &choices, &tail);
         Some(data(&event))

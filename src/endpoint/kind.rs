@@ -2,8 +2,10 @@
 
 use super::voice::{Line, Voice};
 use super::{BodySpec, ErrorPart, Part, scan, shapes, text};
-use super::{chat, completions, triton};
+use super::{chat, completions, huggingface, messages, raw, responses, sglang, solido, template};
+use super::{triton, usage};
 use crate::config::{Api, Config};
+use crate::workload::Content;
 use serde_json::{Map, Value};
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -21,6 +23,11 @@ pub(super) trait Kind: Debug + Send + Sync {
         Value::Object(members).to_string().into_bytes()
     }
 
+    /// Errors: a body cannot be made by what the user has given.
+    fn check(&self, _spec: &BodySpec<'_>) -> Result<(), String> {
+        Ok(())
+    }
+
     /// Of the body.
     fn content_type(&self) -> &'static str {
         "application/json"
@@ -34,6 +41,11 @@ pub(super) trait Kind: Debug + Send + Sync {
 
     /// What an event or a whole answer says that is no error of the common shapes.
     fn read(&self, value: &Value) -> Part<'static>;
+
+    /// What is said of an answer in which the user's own path has found nothing.
+    fn no_content(&self) -> Option<String> {
+        None
+    }
 
     /// The mock's event for a line; `None` where the API has none.
     fn event(&self, line: Line<'_>, voice: &Voice<'_>) -> Option<String>;
@@ -54,6 +66,13 @@ impl From<Api> for Endpoint {
         let kind: Arc<dyn Kind> = match api {
             Api::Chat => Arc::new(chat::Chat),
             Api::Completions => Arc::new(completions::Completions),
+            Api::HuggingfaceGenerate => Arc::new(huggingface::Huggingface),
+            Api::Messages => Arc::new(messages::Messages),
+            Api::Raw => Arc::new(raw::Raw::default()),
+            Api::Responses => Arc::new(responses::Responses),
+            Api::SglangGenerate => Arc::new(sglang::Sglang),
+            Api::SolidoRag => Arc::new(solido::Solido),
+            Api::Template => Arc::new(template::Template::default()),
             Api::TritonTensorrtllm => Arc::new(triton::Triton { vllm: false }),
             Api::TritonVllm => Arc::new(triton::Triton { vllm: true }),
         };
@@ -62,9 +81,39 @@ impl From<Api> for Endpoint {
 }
 
 impl Endpoint {
-    /// The one that a run speaks.
+    /// The one that a run speaks; [`Endpoint::check`] has found no fault in its templates.
     pub fn of(config: &Config) -> Endpoint {
-        config.api.into()
+        Endpoint::try_of(config).unwrap_or_else(|_| config.api.into())
+    }
+
+    fn try_of(config: &Config) -> Result<Endpoint, String> {
+        let own = &config.by_template;
+        let kind: Arc<dyn Kind> = match config.api {
+            Api::Raw => Arc::new(raw::Raw {
+                field: template::Field::new(own.response_field.as_deref())?,
+            }),
+            Api::Template => Arc::new(template::Template::new(own)?),
+            api => return Ok(api.into()),
+        };
+        let api = config.api;
+        Ok(Endpoint { api, kind })
+    }
+
+    /// Tries the run's templates on a prompt of one word. Errors: a template or a path does not
+    /// parse, or makes no JSON; names the flag and the line.
+    pub fn check(config: &Config) -> Result<(), String> {
+        let content = Content::of("word".into());
+        Endpoint::try_of(config)?.kind.check(&BodySpec {
+            model: config.model.as_deref().unwrap_or("model"),
+            content: &content,
+            streaming: config.streaming,
+            max_tokens: config.osl.map(|_| 1),
+            legacy_max_tokens: config.legacy_max_tokens,
+            deterministic: config.osl_deterministic,
+            needs_usage: false,
+            per_chunk_usage: false,
+            extra: &config.extra_inputs,
+        })
     }
 
     /// Which one it is.
@@ -152,10 +201,51 @@ impl Endpoint {
         }
     }
 
+    /// Which other API an answer without content is one of: its whole, or an event of it.
+    pub fn other(&self, data: &[u8]) -> Option<Api> {
+        let value: Value = serde_json::from_slice(data).ok()?;
+        let guesses = matches!(self.api, Api::Raw | Api::SolidoRag | Api::Template);
+        let marked = match &value["object"] {
+            Value::String(object) if object == "text_completion" => Api::Completions,
+            _ if !value["meta_info"].is_null() => Api::SglangGenerate,
+            _ => Api::Chat,
+        };
+        let mut others = [
+            marked,
+            Api::Responses,
+            Api::Messages,
+            Api::TritonVllm,
+            Api::HuggingfaceGenerate,
+        ]
+        .into_iter()
+        .filter(|&api| api != self.api && !guesses);
+        others.find(|&api| Endpoint::from(api).part(&value).has_content())
+    }
+
+    /// Name and words of the failure of an answer that bears no content: nothing at the place that
+    /// the user has given, another API's answer, or just nothing.
+    pub fn without_content(&self, data: &[u8], nothing: &str) -> (&'static str, String) {
+        if let Some(text) = self.kind.no_content() {
+            return ("no_match", text);
+        }
+        let mut lines = data.split(|&byte| byte == b'\n');
+        match self
+            .other(data)
+            .or_else(|| lines.find_map(|line| self.other(line)))
+        {
+            Some(api) => {
+                let (own, other) = (self.api.name(), api.name());
+                let text = format!("no answer of {own}, but one of --endpoint-type {other}");
+                ("wrong_endpoint", text)
+            }
+            None => ("no_content", nothing.into()),
+        }
+    }
+
     pub(super) fn part(&self, value: &Value) -> Part<'static> {
         match shapes::is_error(value) {
             true => Part {
-                usage: shapes::usage(&value["usage"]),
+                usage: usage::read(value),
                 error: Some(Box::new(shapes::error(value))),
                 ..Part::default()
             },

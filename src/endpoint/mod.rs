@@ -38,7 +38,21 @@ pub struct ErrorPart {
     pub message: String,
 }
 
-impl Part<'_> {
+impl<'a> Part<'a> {
+    /// Joins the texts of another one to its own, for an answer of several pieces.
+    fn append(&mut self, more: Part<'a>) {
+        for (all, more) in [
+            (&mut self.answer, more.answer),
+            (&mut self.reasoning, more.reasoning),
+            (&mut self.tool_call, more.tool_call),
+        ] {
+            match (all, more) {
+                (Some(all), Some(more)) => all.to_mut().extend_from_slice(&more),
+                (all, more) => *all = more.or(all.take()),
+            }
+        }
+    }
+
     /// True when this event bears content: the only kind that moves a token time.
     pub fn has_content(&self) -> bool {
         let has_text = self.answer.is_some() || self.reasoning.is_some();
@@ -49,14 +63,23 @@ impl Part<'_> {
 mod body;
 mod chat;
 mod completions;
+mod guess;
+mod huggingface;
 mod kind;
+mod messages;
 mod openai;
+mod raw;
 mod reader;
+mod responses;
 mod scan;
+mod sglang;
 mod shapes;
+mod solido;
 pub mod stamp;
+mod template;
 mod text;
 mod triton;
+mod usage;
 pub mod voice;
 
 pub use body::{BodySpec, chat_parts, join};

@@ -2,7 +2,7 @@
 
 use super::shapes::{self, escaped};
 use super::voice::Voice;
-use super::{BodySpec, Part};
+use super::{BodySpec, Part, usage};
 use serde_json::{Map, Value, json};
 
 /// Model, stream, the longest answer under `length_key`, usage, a fixed length.
@@ -13,20 +13,19 @@ pub(super) fn settings(members: &mut Map<String, Value>, spec: &BodySpec<'_>, le
         members.insert(length_key.into(), count.into());
     }
     if spec.streaming {
-        members.insert("stream_options".into(), json!({ "include_usage": true }));
-    }
-    if spec.deterministic {
-        members.insert("ignore_eos".into(), true.into());
-        if let Some(count) = spec.max_tokens {
-            members.insert("min_tokens".into(), count.into());
+        let mut options = json!({ "include_usage": true });
+        if spec.per_chunk_usage {
+            options["continuous_usage_stats"] = true.into();
         }
+        members.insert("stream_options".into(), options);
     }
+    spec.fix_length(members);
 }
 
 /// What an event or a whole answer says.
 pub(super) fn read(value: &Value) -> Part<'static> {
     let mut part = Part {
-        usage: shapes::usage(&value["usage"]),
+        usage: usage::read(value),
         ..Part::default()
     };
     for choice in value["choices"].as_array().into_iter().flatten() {
@@ -47,24 +46,15 @@ fn take_choice(part: &mut Part<'static>, choice: &Value) {
             .or_else(|| text("reasoning"))
             .or(reasoning);
         let calls = delta["tool_calls"].as_array().into_iter().flatten();
-        let joined: String = calls.map(tool_call_text).collect();
+        let joined: String = calls.map(|call| shapes::call(&call["function"])).collect();
         tool_call = escaped(&joined).or(tool_call);
     }
-    for (all, more) in [
-        (&mut part.answer, answer),
-        (&mut part.reasoning, reasoning),
-        (&mut part.tool_call, tool_call),
-    ] {
-        match (all, more) {
-            (Some(all), Some(more)) => all.to_mut().extend_from_slice(&more),
-            (all, more) => *all = more.or(all.take()),
-        }
-    }
-}
-
-fn tool_call_text(call: &Value) -> String {
-    let field = |key: &str| call["function"][key].as_str().unwrap_or_default();
-    format!("{}{}", field("name"), field("arguments"))
+    part.append(Part {
+        answer,
+        reasoning,
+        tool_call,
+        ..Part::default()
+    });
 }
 
 /// What the mock's answers are in.

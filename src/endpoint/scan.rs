@@ -5,7 +5,7 @@
 //! it takes, serde_json takes too, and of a key that stands twice the last counts with both. Only
 //! half a surrogate pair is taken here and refused there; see `text`.
 
-use super::{Part, shapes};
+use super::{Part, usage};
 use crate::config::Api;
 use std::borrow::Cow;
 use std::ops::Range;
@@ -52,11 +52,12 @@ fn walk<'a>(
             let slice = cursor.value(DEPTH_MAX)?;
             part.usage = match slice {
                 b"null" => None,
-                _ => shapes::usage(&serde_json::from_slice(slice).ok()?),
+                _ => usage::counts(&serde_json::from_slice(slice).ok()?),
             };
             Some(())
         }
-        b"error" => cursor.null(),
+        // Envelopes of usage, beside an error.
+        b"error" | b"usageMetadata" | b"meta" | b"tokens" => cursor.null(),
         b"object" => (cursor.value(DEPTH_MAX)? != b"\"error\"").then_some(()),
         _ => cursor.skip(),
     })?;

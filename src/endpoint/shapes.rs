@@ -1,7 +1,6 @@
-//! What answers of all APIs have in common, read from a JSON value: errors and usage.
+//! What answers of all APIs have in common, read from a JSON value: errors, counts, texts.
 
 use super::ErrorPart;
-use crate::stats::Usage;
 use serde_json::Value;
 use std::borrow::Cow;
 
@@ -54,7 +53,7 @@ pub(super) fn error(value: &Value) -> ErrorPart {
 
 /// A count of tokens; some servers write it as a float. What no request can have (4 billion tokens
 /// and more, less than none, a fraction) is ignored: a bound in its place would enter sums.
-fn count(value: &Value) -> Option<u32> {
+pub(super) fn count(value: &Value) -> Option<u32> {
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
@@ -70,23 +69,8 @@ fn count(value: &Value) -> Option<u32> {
     }
 }
 
-/// Usage from its JSON; absent when it says nothing.
-pub(super) fn usage(value: &Value) -> Option<Usage> {
-    let first = |keys: [&str; 2]| keys.iter().find_map(|key| count(&value[*key]));
-    let detail =
-        |groups: [&str; 2], key: &str| groups.iter().find_map(|group| count(&value[*group][key]));
-    let output = ["completion_tokens_details", "output_tokens_details"];
-    let usage = Usage {
-        prompt: first(["prompt_tokens", "input_tokens"]),
-        completion: first(["completion_tokens", "output_tokens"]),
-        total: count(&value["total_tokens"]),
-        reasoning: detail(output, "reasoning_tokens"),
-        cache_read: detail(
-            ["prompt_tokens_details", "input_tokens_details"],
-            "cached_tokens",
-        ),
-        accepted_prediction: detail(output, "accepted_prediction_tokens"),
-        rejected_prediction: detail(output, "rejected_prediction_tokens"),
-    };
-    (usage != Usage::default()).then_some(usage)
+/// Name and arguments of a function that is called, joined.
+pub(super) fn call(function: &Value) -> String {
+    let field = |key: &str| function[key].as_str().unwrap_or_default();
+    format!("{}{}", field("name"), field("arguments"))
 }

@@ -2,7 +2,8 @@
 //! sampling parameters under `parameters`.
 
 use super::kind::Kind;
-use super::shapes::{self, escaped};
+use super::shapes::escaped;
+use super::usage;
 use super::voice::{Line, Said, Voice, data};
 use super::{BodySpec, Part};
 use serde_json::{Map, Value};
@@ -15,6 +16,7 @@ pub(super) struct Triton {
 
 impl Kind for Triton {
     fn path(&self, streaming: bool, model: &str) -> String {
+        let model = segment(model);
         match streaming {
             true => format!("/v2/models/{model}/generate_stream"),
             false => format!("/v2/models/{model}/generate"),
@@ -53,7 +55,7 @@ impl Kind for Triton {
     fn read(&self, value: &Value) -> Part<'static> {
         Part {
             answer: value["text_output"].as_str().and_then(escaped),
-            usage: shapes::usage(&value["usage"]),
+            usage: usage::read(value),
             ..Part::default()
         }
     }
@@ -78,4 +80,14 @@ fn output(voice: &Voice<'_>, text: &str) -> String {
         "{{\"id\":\"cmpl-{id}\",\"model_name\":{model},\"model_version\":\"1\",\
          \"stamp\":\"{stamp}\",\"text_output\":\"{text}\"}}"
     )
+}
+
+/// A model's name as one segment of a path: Triton takes a slash in it as `%2F` only.
+fn segment(name: &str) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
+    let each = name.bytes().map(|byte| match plain(byte) {
+        true => char::from(byte).to_string(),
+        false => format!("%{byte:02X}"),
+    });
+    each.collect()
 }

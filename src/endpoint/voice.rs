@@ -1,5 +1,7 @@
 //! What the mock says, in the words of each API: client and mock agree by construction.
 
+use serde_json::Value;
+
 /// One line of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Line<'a> {
@@ -16,10 +18,20 @@ pub enum Line<'a> {
     Reasoning(&'a str),
     /// It ends for this reason: `stop` or `length`.
     Finish(&'a str),
-    /// Usage as JSON in OpenAI's words.
-    Usage(&'a str),
-    /// The last word of all.
-    Done,
+    /// Usage as JSON in OpenAI's words, with the reason of the end.
+    Usage {
+        /// The counts.
+        usage: &'a str,
+        /// `stop` or `length`.
+        reason: &'a str,
+    },
+    /// The last word of all, which with some APIs says both again.
+    Done {
+        /// As before; absent where it is not wanted.
+        usage: Option<&'a str>,
+        /// `stop` or `length`.
+        reason: &'a str,
+    },
 }
 
 /// Who says it.
@@ -60,4 +72,39 @@ impl Said<'_> {
 /// A plain event.
 pub(super) fn data(json: &str) -> String {
     format!("data: {json}\n\n")
+}
+
+/// An event with a name.
+pub(super) fn named(name: &str, json: &str) -> String {
+    format!("event: {name}\ndata: {json}\n\n")
+}
+
+/// Prompt, cached part of it, completion, reasoning part of that; 0 where nothing is said.
+pub(super) fn usage_counts(usage: &str) -> [u64; 4] {
+    let value: Value = serde_json::from_str(usage).unwrap_or_default();
+    let count = |value: &Value| value.as_u64().unwrap_or(0);
+    [
+        count(&value["prompt_tokens"]),
+        count(&value["prompt_tokens_details"]["cached_tokens"]),
+        count(&value["completion_tokens"]),
+        count(&value["completion_tokens_details"]["reasoning_tokens"]),
+    ]
+}
+
+/// A text that stands alone, for APIs without a shape of their own.
+pub(super) fn text_alone(voice: &Voice<'_>, text: &str, usage: Option<&str>) -> String {
+    let Voice { id, stamp, .. } = voice;
+    let usage = usage.map_or(String::new(), |usage| format!(",\"usage\":{usage}"));
+    format!("{{\"id\":\"{id}\",\"stamp\":\"{stamp}\",\"text\":\"{text}\"{usage}}}")
+}
+
+/// The same as the events of a stream.
+pub(super) fn text_event(line: Line<'_>, voice: &Voice<'_>) -> Option<String> {
+    match line {
+        Line::Answer { text, .. } | Line::Reasoning(text) => {
+            Some(data(&text_alone(voice, text, None)))
+        }
+        Line::Usage { usage, .. } => Some(data(&text_alone(voice, "", Some(usage)))),
+        Line::Open | Line::Finish(_) | Line::Done { .. } => None,
+    }
 }

@@ -10,6 +10,9 @@ use crate::sse;
 use crate::stats::{Failure, FailureKind, Record, Stage, StampErrors};
 use std::sync::Arc;
 
+/// Bytes of events before any content that are kept, to tell whose they are.
+const OTHERS_BYTES_MAX: usize = 4096;
+
 /// A request in progress.
 pub(super) struct Flight {
     pub record: Record,
@@ -203,7 +206,7 @@ impl Flight {
                 return;
             }
             let part = shared.reader.read(event.name, event.data);
-            if part.has_content() {
+            if self.brings_content(&part) {
                 self.in_read.content += 1;
                 self.in_read.ends_with_content = true;
                 if let Some(errors) = shared.stamp_errors
@@ -215,6 +218,11 @@ impl Flight {
                 }
             }
             self.on_part(&part, at);
+            if self.record.events_count == 0 && self.body.len() < OTHERS_BYTES_MAX {
+                // Should no content come, it tells whose answer it is.
+                self.body.extend_from_slice(event.data);
+                self.body.push(b'\n');
+            }
         });
         self.sse = sse;
         if let Err(error) = result
@@ -224,14 +232,22 @@ impl Flight {
         }
     }
 
+    /// A text that is all of the answer so far brings content where it has grown.
+    fn brings_content(&self, part: &Part<'_>) -> bool {
+        let known = self.record.buffers.answer.len();
+        let has_grown = || part.answer.as_ref().is_some_and(|text| text.len() > known);
+        part.has_content() && (!part.is_whole_text || has_grown())
+    }
+
     fn on_part(&mut self, part: &Part<'_>, at: Ns) {
+        let has_content = self.brings_content(part);
         if part.done {
             self.done_at = Some(at);
         }
         self.finish_seen |= part.finished;
         if let Some(usage) = &part.usage {
             self.record.usage.take(usage);
-            if self.record.events_count == 0 && part.has_content() {
+            if self.record.events_count == 0 && has_content {
                 self.record.first_content_tokens = usage.completion;
             }
         }
@@ -241,7 +257,7 @@ impl Flight {
             self.fail(FailureKind::Stream, code, &name, error.message.clone());
             return;
         }
-        if part.has_content() {
+        if has_content {
             self.on_content(part, at);
         }
     }
@@ -364,8 +380,9 @@ impl Flight {
             self.record.finish_reason_missing = !self.finish_seen;
         }
         if self.record.events_count == 0 {
-            let text = "the stream ended without any content".to_string();
-            self.fail(FailureKind::Stream, 0, "no_content", text);
+            let nothing = "the stream ended without any content";
+            let (name, text) = self.endpoint.without_content(&self.body, nothing);
+            self.fail(FailureKind::Stream, 0, name, text);
         } else if marks && self.done_at.is_none() && !self.finish_seen {
             let text = "the stream ended with neither a finish reason nor [DONE]".to_string();
             self.fail(FailureKind::Stream, 0, "stream_truncated", text);
@@ -398,8 +415,9 @@ impl Flight {
             Ok(part) => {
                 self.on_part(&part, at);
                 if !part.has_content() {
-                    let text = "the answer has no content".to_string();
-                    self.fail(FailureKind::Stream, 0, "no_content", text);
+                    let nothing = "the answer has no content";
+                    let (name, text) = self.endpoint.without_content(&body, nothing);
+                    self.fail(FailureKind::Stream, 0, name, text);
                 }
             }
         }

@@ -105,7 +105,6 @@ pub(super) struct Shapes {
     role: Option<Template>,
     finish_stop: Option<Template>,
     finish_length: Option<Template>,
-    done: Option<Template>,
     error: Vec<u8>,
     /// A framed comment.
     pub(super) comment: Vec<u8>,
@@ -126,7 +125,6 @@ impl Shapes {
             role: None,
             finish_stop: None,
             finish_length: None,
-            done: None,
             error: framed(&format!(
                 "data: {}{eol}{eol}",
                 error_body(500, "mock fault")
@@ -147,7 +145,6 @@ impl Shapes {
         shapes.role = shapes.render(Line::Open);
         shapes.finish_stop = shapes.render(Line::Finish("stop"));
         shapes.finish_length = shapes.render(Line::Finish("length"));
-        shapes.done = shapes.render(Line::Done);
         shapes
     }
 
@@ -201,7 +198,7 @@ impl Shapes {
             return event.write(patch, out);
         }
         let text = words(cut.start, cut.count);
-        let line = match cut.is_reasoning {
+        let line = match cut.is_reasoning && !self.endpoint.api().repeats() {
             true => Line::Reasoning(&text),
             false => Line::Answer {
                 text: &text,
@@ -218,11 +215,21 @@ impl Shapes {
             false => &self.finish_stop,
         };
         write(finish.as_ref(), patch, out);
+        let reason = end.reason();
         if let Some(usage) = &end.usage {
-            write(self.render(Line::Usage(usage)).as_ref(), patch, out);
+            write(
+                self.render(Line::Usage { usage, reason }).as_ref(),
+                patch,
+                out,
+            );
         }
         if end.says_done {
-            write(self.done.as_ref(), patch, out);
+            let usage = end.usage.as_deref();
+            write(
+                self.render(Line::Done { usage, reason }).as_ref(),
+                patch,
+                out,
+            );
         }
         out.extend_from_slice(LAST_CHUNK);
     }
@@ -247,7 +254,7 @@ impl Shapes {
         let said = Said {
             answer: &words(reasoning, tokens - reasoning),
             reasoning: &words(0, reasoning),
-            reason: if end.is_length { "length" } else { "stop" },
+            reason: end.reason(),
             usage: end.usage.as_deref(),
             inputs,
         };
@@ -276,6 +283,15 @@ pub(super) struct End {
     pub(super) is_length: bool,
     pub(super) says_done: bool,
     pub(super) usage: Option<String>,
+}
+
+impl End {
+    fn reason(&self) -> &'static str {
+        match self.is_length {
+            true => "length",
+            false => "stop",
+        }
+    }
 }
 
 /// The usage object. With details, half of the prompt was cached, and a quarter and an eighth of

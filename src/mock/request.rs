@@ -80,6 +80,7 @@ struct StreamOptions {
 #[derive(Deserialize, Default)]
 struct Parameters {
     max_tokens: Option<u32>,
+    max_new_tokens: Option<u32>,
 }
 
 #[derive(Deserialize)]
@@ -90,13 +91,46 @@ struct Body<'a> {
     stream_options: Option<StreamOptions>,
     max_completion_tokens: Option<u32>,
     max_tokens: Option<u32>,
+    max_output_tokens: Option<u32>,
     parameters: Option<Parameters>,
+    sampling_params: Option<Parameters>,
     #[serde(borrow)]
     messages: Option<&'a RawValue>,
     #[serde(borrow)]
     prompt: Option<&'a RawValue>,
     #[serde(borrow)]
     text_input: Option<&'a RawValue>,
+    #[serde(borrow)]
+    input: Option<&'a RawValue>,
+    #[serde(borrow)]
+    inputs: Option<&'a RawValue>,
+    #[serde(borrow)]
+    text: Option<&'a RawValue>,
+    #[serde(borrow)]
+    query: Option<&'a RawValue>,
+}
+
+impl Body<'_> {
+    /// What is asked, in the member of its API.
+    fn prompt(&self) -> Option<&RawValue> {
+        let openai = self.messages.or(self.prompt).or(self.input);
+        let others = self.text_input.or(self.inputs).or(self.text);
+        openai.or(others).or(self.query)
+    }
+
+    /// The longest answer, likewise.
+    fn max_tokens(&self) -> Option<u32> {
+        let nested = [&self.parameters, &self.sampling_params];
+        let nested = nested.into_iter().flatten();
+        self.max_completion_tokens
+            .or(self.max_tokens)
+            .or(self.max_output_tokens)
+            .or_else(|| {
+                nested
+                    .into_iter()
+                    .find_map(|one| one.max_tokens.or(one.max_new_tokens))
+            })
+    }
 }
 
 struct Head {
@@ -220,7 +254,7 @@ fn route(method: &str, path: &str, body: &[u8]) -> Route {
         ("POST", "/stop_profile") => Route::Hook(Hook::StopProfile),
         ("POST", path) => match (spoken(path), triton(path)) {
             (Some((api, streams)), _) => ask(api, None, streams, body),
-            (None, Some((model, streams))) => ask(Api::TritonVllm, Some(model), streams, body),
+            (None, Some((model, streams))) => ask(Api::TritonVllm, Some(&model), streams, body),
             (None, None) => Route::NotFound,
         },
         _ => Route::NotFound,
@@ -228,6 +262,7 @@ fn route(method: &str, path: &str, body: &[u8]) -> Route {
 }
 
 /// The API of a path that names no model, and whether its answers are streams whatever is asked.
+/// Azure's deployments are OpenAI's paths without `/v1`; APIs without a path are at the root.
 fn spoken(path: &str) -> Option<(Api, bool)> {
     static PATHS: LazyLock<HashMap<String, (Api, bool)>> = LazyLock::new(|| {
         let mut all = HashMap::new();
@@ -241,19 +276,50 @@ fn spoken(path: &str) -> Option<(Api, bool)> {
         }
         all
     });
-    PATHS.get(path).copied()
+    let deployed = path.strip_prefix("/openai/deployments/");
+    let below = deployed.and_then(|rest| rest.split_once('/'));
+    match below {
+        Some((_, rest)) => PATHS.get(&format!("/v1/{rest}")).copied(),
+        None => PATHS.get(path.trim_end_matches('/')).copied(),
+    }
 }
 
 /// `/v2/models/{m}/generate` and `/v2/models/{m}/versions/{v}/generate_stream`.
-fn triton(path: &str) -> Option<(&str, bool)> {
+fn triton(path: &str) -> Option<(String, bool)> {
     let (rest, verb) = path.strip_prefix("/v2/models/")?.rsplit_once('/')?;
     let model = rest
         .split_once("/versions/")
         .map_or(rest, |(model, _)| model);
+    let model = unescaped(model);
     match verb {
         "generate" => Some((model, false)),
         "generate_stream" => Some((model, true)),
         _ => None,
+    }
+}
+
+/// A segment of a path without its percent signs.
+fn unescaped(segment: &str) -> String {
+    let mut parts = segment.split('%');
+    let mut out = parts.next().unwrap_or_default().as_bytes().to_vec();
+    for part in parts {
+        match part.get(..2).map(|digits| u8::from_str_radix(digits, 16)) {
+            Some(Ok(byte)) => {
+                out.push(byte);
+                out.extend_from_slice(&part.as_bytes()[2..]);
+            }
+            _ => out.extend_from_slice(format!("%{part}").as_bytes()),
+        }
+    }
+    String::from_utf8_lossy(&out).into_owned()
+}
+
+/// Two APIs share a path, and the root is anybody's: the body tells.
+fn meant(api: Api, body: &Body<'_>) -> Api {
+    match api {
+        Api::HuggingfaceGenerate if body.inputs.is_none() => Api::SglangGenerate,
+        Api::Raw if body.inputs.is_some() => Api::HuggingfaceGenerate,
+        other => other,
     }
 }
 
@@ -262,7 +328,9 @@ fn ask(api: Api, model: Option<&str>, streams: bool, body: &[u8]) -> Route {
         Ok(body) => body,
         Err(error) => return Route::BadBody(error.to_string()),
     };
-    let prompt = body.messages.or(body.prompt).or(body.text_input);
+    let api = meant(api, &body);
+    // Only OpenAI's older two count on demand.
+    let on_demand = matches!(api, Api::Chat | Api::Completions);
     Route::Generate(Ask {
         api,
         model: model
@@ -270,15 +338,13 @@ fn ask(api: Api, model: Option<&str>, streams: bool, body: &[u8]) -> Route {
             .unwrap_or("mock-model")
             .to_owned(),
         streams: streams || !api.is_triton() && body.stream.unwrap_or(false),
-        wants_usage: body
-            .stream_options
-            .and_then(|options| options.include_usage)
-            .unwrap_or(false),
-        max_tokens: body
-            .max_completion_tokens
-            .or(body.max_tokens)
-            .or(body.parameters.and_then(|parameters| parameters.max_tokens)),
-        prompt_bytes: prompt.map_or(0, |prompt| prompt.get().len()),
+        max_tokens: body.max_tokens(),
+        prompt_bytes: body.prompt().map_or(0, |prompt| prompt.get().len()),
+        wants_usage: !on_demand
+            || body
+                .stream_options
+                .and_then(|options| options.include_usage)
+                .unwrap_or(false),
         inputs: 1,
     })
 }
@@ -344,7 +410,7 @@ mod tests {
         );
         let ask = generate(data.as_bytes());
         assert_eq!((ask.api, ask.streams), (Api::TritonVllm, true));
-        assert_eq!((ask.max_tokens, ask.model.as_str()), (Some(3), "a%2Fb"));
+        assert_eq!((ask.max_tokens, ask.model.as_str()), (Some(3), "a/b"));
     }
 
     #[test]

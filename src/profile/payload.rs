@@ -2,7 +2,7 @@
 
 use super::replay::{Replay, ReplayTurn};
 use crate::base::{Ns, Rng, rng::Stream};
-use crate::config::{Config, Lengths, SessionSpec};
+use crate::config::{Config, Lengths, SessionSpec, TokenCount};
 use crate::endpoint::{self, BodySpec, Endpoint};
 use crate::engine::{Drawn, Request, Talk, Turn};
 use crate::workload::{Content, Prompt, PromptSource, TraceInput, draw};
@@ -259,6 +259,8 @@ impl Builder {
             max_tokens,
             legacy_max_tokens: self.config.legacy_max_tokens,
             deterministic: self.config.osl_deterministic,
+            needs_usage: self.config.token_count == TokenCount::Server,
+            per_chunk_usage: self.config.per_chunk_usage,
             extra: &self.config.extra_inputs,
         }
     }

@@ -8,6 +8,7 @@ use super::probe;
 use super::route::{self, Unresolved};
 use crate::base::{Exit, Ns, now};
 use crate::config::{Config, Url, WaitMode};
+use crate::endpoint::Endpoint;
 use crate::engine::{Request, Target};
 use crate::http::fetch::{self, Answer, Limits};
 use crate::view::tell;
@@ -255,7 +256,10 @@ pub fn check(
             _ => Vec::new(),
         };
         return match probe::explain(&answer, model, &models) {
-            None => Ok(()),
+            None => match probe::misread(&Endpoint::of(config), &answer) {
+                Some(text) => Err(Early::usage(format!("{name}: {text}"))),
+                None => Ok(()),
+            },
             Some(text) if probe::is_passing(answer.status) => {
                 warn(config, &format!("{name}: {text}"));
                 Ok(())

@@ -11,6 +11,7 @@ use super::{Launch, ends, files, gpus, hooks, outcome, plan_text, preflight, set
 use crate::archive::RunDir;
 use crate::base::{Exit, Ns, now};
 use crate::config::{Api, Config, Connections, ExportLevel, TokenizerSpec, Url, WaitMode};
+use crate::endpoint::Endpoint;
 use crate::engine::{Drawn, FailureLimit, Pace, Requests, Target};
 use crate::runtime;
 use crate::view::{show, tell};
@@ -145,6 +146,7 @@ fn prepare_all(
     steps: &Steps,
     ready: &mut Ready,
 ) -> Result<Option<Prepared>, Early> {
+    Endpoint::check(&config).map_err(Early::usage)?;
     let replay = load_replay(&mut config, ready)?;
     let notes = setup::check_limits(&config).map_err(Early::usage)?;
     for text in notes {

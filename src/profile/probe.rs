@@ -1,10 +1,11 @@
 //! One exchange before the run: is there a server, does it have the model, does it take the body?
 
 use crate::base::{Ns, one_line};
-use crate::endpoint;
+use crate::endpoint::{self, Endpoint};
 use crate::engine::Target;
 use crate::http::fetch::{self, Answer, Limits, PROXY_HINT, Way};
 use crate::runtime::Dial;
+use crate::sse;
 
 /// Bytes of an answer that a probe reads.
 const ANSWER_BYTES_MAX: usize = 1024 * 1024;
@@ -91,6 +92,43 @@ pub fn explain(answer: &Answer, model: &str, models: &[String]) -> Option<String
         "the server answered {} to a probe: {hint}\n  {excerpt}",
         answer.status
     ))
+}
+
+/// Says what is wrong with an answer that is well but for its content: it is another API's, or has
+/// nothing where the user looks for the text. An answer that has just nothing may be a model's.
+pub fn misread(endpoint: &Endpoint, answer: &Answer) -> Option<String> {
+    let body = &answer.body;
+    let is_stream = ["data:", "event:", "id:", ":"]
+        .iter()
+        .any(|start| body.trim_ascii_start().starts_with(start.as_bytes()));
+    let mut found = false;
+    let mut datas = Vec::new();
+    if is_stream {
+        let mut read = |event: sse::Event<'_>| {
+            let part = endpoint.read_event(event.name, event.data);
+            found |= part.has_content() || part.error.is_some();
+            datas.extend_from_slice(event.data);
+            datas.push(b'\n');
+        };
+        // One that is too long is no misreading.
+        sse::Decoder::new().feed(body, &mut read).ok()?;
+    } else {
+        let part = endpoint.read_body(body).ok()?;
+        found = part.has_content() || part.error.is_some();
+        datas.extend_from_slice(body);
+    }
+    if found || !answer.is_whole {
+        return None;
+    }
+    match endpoint.without_content(&datas, "") {
+        ("no_content", _) => None,
+        (_, text) => {
+            let excerpt = one_line(&answer.text(), 300);
+            Some(format!(
+                "the server's answer to a probe: {text}\n  {excerpt}"
+            ))
+        }
+    }
 }
 
 /// Where a server lists its models, for a base path.

@@ -3,7 +3,7 @@
 use crate::base::Ns;
 use crate::config::{Api, Config, Lengths, SessionSpec, TraceSpec};
 use crate::schedule::{TraceTimes, trace_times};
-use crate::workload::{TraceEntry, TraceInput, read_trace};
+use crate::workload::{TraceEntry, TraceInput, read_bodies, read_trace};
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
@@ -42,7 +42,7 @@ impl Replay {
         let Some(spec) = config.trace.clone() else {
             return Ok(None);
         };
-        let entries = read(&spec.path)?;
+        let entries = read(&spec.path, config.api == Api::Raw)?;
         let has_times = entries.iter().any(|entry| entry.at.is_some());
         let shown = spec.path.display();
         if spec.scheduled == Some(true) && !has_times {
@@ -111,7 +111,7 @@ impl Replay {
     }
 }
 
-fn read(path: &Path) -> Result<Vec<TraceEntry>, String> {
+fn read(path: &Path, has_bodies: bool) -> Result<Vec<TraceEntry>, String> {
     let shown = path.display();
     let told = |error: std::io::Error| format!("--input-file {shown}: {error}");
     let data = std::fs::metadata(path).map_err(told)?;
@@ -121,7 +121,12 @@ fn read(path: &Path) -> Result<Vec<TraceEntry>, String> {
         ));
     }
     let bytes = std::fs::read(path).map_err(told)?;
-    read_trace(&shown.to_string(), &bytes).map_err(|error| format!("--input-file {error}"))
+    let shown = shown.to_string();
+    let entries = match has_bodies {
+        true => read_bodies(&shown, &bytes),
+        false => read_trace(&shown, &bytes),
+    };
+    entries.map_err(|error| format!("--input-file {error}"))
 }
 
 /// The offset of each entry that is sent at a time of its own; absent for one that is left out.

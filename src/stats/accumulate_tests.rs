@@ -255,6 +255,8 @@ fn the_figures_of_a_run_are_exact() {
         cache_read: Some(12),
         accepted_prediction: Some(1),
         rejected_prediction: Some(3),
+        cache_write: Some(6),
+        ..crate::stats::Usage::default()
     };
     first.tokens.client_input = Some(10);
     let mut second = streamed(50, &[150, 250], 2);
@@ -291,6 +293,7 @@ fn the_figures_of_a_run_are_exact() {
         ("total_usage_total_tokens", 25.0),
         ("total_usage_reasoning_tokens", 2.0),
         ("total_usage_prompt_cache_read_tokens", 12.0),
+        ("total_usage_prompt_cache_write_tokens", 6.0),
         ("total_usage_accepted_prediction_tokens", 1.0),
         ("total_usage_rejected_prediction_tokens", 3.0),
         ("overall_usage_prompt_cache_read_pct", 40.0),

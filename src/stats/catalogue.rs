@@ -190,6 +190,8 @@ mod tests {
                 cache_read: Some(4),
                 accepted_prediction: Some(1),
                 rejected_prediction: Some(1),
+                cache_write: Some(2),
+                ..Usage::default()
             },
             ..Record::default()
         };

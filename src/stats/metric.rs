@@ -336,6 +336,8 @@ pub static METRICS: &[Metric] = &[
         .more().at(Server, 1000).whole(),
     m!("usage_prompt_cache_read_tokens", "Usage Prompt Cache Read Tokens", "tokens",
         Per(|r| count(r.usage.cache_read))).more().at(Server, 1010).whole(),
+    m!("usage_prompt_cache_write_tokens", "Usage Prompt Cache Write Tokens", "tokens",
+        Per(|r| count(r.usage.cache_write))).more().at(Server, 1015).whole(),
     m!("usage_completion_tokens", "Usage Completion Tokens", "tokens",
         Per(|r| count(r.usage.completion))).more().at(Server, 1100).whole(),
     m!("usage_reasoning_tokens", "Usage Reasoning Tokens", "tokens",
@@ -395,6 +397,8 @@ pub static METRICS: &[Metric] = &[
         Run).more().at(Server, 2010),
     m!("overall_usage_prompt_cache_read_pct", "Overall Usage Prompt Cache Read %", "%", Run)
         .more().at(Server, 2012),
+    m!("total_usage_prompt_cache_write_tokens", "Total Usage Prompt Cache Write Tokens", "tokens",
+        Run).more().at(Server, 2015),
     m!("total_usage_completion_tokens", "Total Usage Completion Tokens", "tokens", Run)
         .more().at(Server, 2100),
     m!("total_usage_reasoning_tokens", "Total Usage Reasoning Tokens", "tokens", Run)

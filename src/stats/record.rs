@@ -76,6 +76,10 @@ pub struct Usage {
     pub reasoning: Option<u32>,
     /// `prompt_tokens_details.cached_tokens`.
     pub cache_read: Option<u32>,
+    /// `cache_creation_input_tokens`: what the cache has taken in.
+    pub cache_write: Option<u32>,
+    /// The server counts the two beside its prompt; they are in `prompt` here.
+    pub is_cache_apart: bool,
     /// `completion_tokens_details.accepted_prediction_tokens`.
     pub accepted_prediction: Option<u32>,
     /// `completion_tokens_details.rejected_prediction_tokens`.
@@ -85,13 +89,40 @@ pub struct Usage {
 impl Usage {
     /// Takes a later usage of the same answer: each count that it has wins, the others stay.
     pub fn take(&mut self, later: &Usage) {
-        self.prompt = later.prompt.or(self.prompt);
+        let is_apart = self.is_cache_apart || later.is_cache_apart;
+        self.prompt = later.bare_prompt().or(self.bare_prompt());
+        self.cache_write = later.cache_write.or(self.cache_write);
         self.completion = later.completion.or(self.completion);
         self.total = later.total.or(self.total);
         self.reasoning = later.reasoning.or(self.reasoning);
         self.cache_read = later.cache_read.or(self.cache_read);
         self.accepted_prediction = later.accepted_prediction.or(self.accepted_prediction);
         self.rejected_prediction = later.rejected_prediction.or(self.rejected_prediction);
+        if is_apart {
+            self.add_cache();
+        }
+    }
+
+    /// Adds what was counted of the cache to a prompt that is without it.
+    pub fn add_cache(&mut self) {
+        self.is_cache_apart = true;
+        let cache = self.cache();
+        self.prompt = self.prompt.map(|prompt| prompt.saturating_add(cache));
+    }
+
+    fn cache(&self) -> u32 {
+        let [read, write] = [self.cache_read, self.cache_write].map(Option::unwrap_or_default);
+        read.saturating_add(write)
+    }
+
+    /// The prompt as the server counts it.
+    fn bare_prompt(&self) -> Option<u32> {
+        match self.is_cache_apart {
+            true => self
+                .prompt
+                .map(|prompt| prompt.saturating_sub(self.cache())),
+            false => self.prompt,
+        }
     }
 }
 

@@ -18,4 +18,4 @@ pub use hub::{Hub, HubError, Progress, hub_token_of_env};
 pub use lengths::draw;
 pub use prompt::{Prompt, PromptSource};
 pub use tokenizer::{Tokenizer, TokenizerChoice, TokenizerError};
-pub use trace::{TraceEntry, TraceError, TraceInput, read_trace};
+pub use trace::{TraceEntry, TraceError, TraceInput, read_bodies, read_trace};

@@ -4,6 +4,7 @@
 //! is said with its number, and with nothing of what stands in it.
 
 use crate::base::{Ns, limits};
+use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use std::collections::HashSet;
 
@@ -92,6 +93,35 @@ pub fn read_trace(file: &str, bytes: &[u8]) -> Result<Vec<TraceEntry>, TraceErro
         }
         entries.push(entry);
     }
+    match entries.is_empty() {
+        true => Err(TraceError::Empty(file.into())),
+        false => Ok(entries),
+    }
+}
+
+/// Lines that are bodies themselves, in the order of the file, at least one; `file` is its name for
+/// errors. Errors: a line that is no JSON, named without what stands in it.
+pub fn read_bodies(file: &str, bytes: &[u8]) -> Result<Vec<TraceEntry>, TraceError> {
+    let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
+    let lines = (1u64..).zip(bytes.split(|&byte| byte == b'\n'));
+    let filled = lines.filter(|(_, bytes)| !bytes.trim_ascii().is_empty());
+    let body = |(line, bytes): (u64, &[u8])| match serde_json::from_slice::<&RawValue>(bytes) {
+        Ok(body) => Ok(TraceEntry {
+            line,
+            at: None,
+            input: TraceInput::Text(body.get().into()),
+            hash_ids: Vec::new(),
+            output_tokens: None,
+            session: None,
+            delay: None,
+        }),
+        Err(error) => Err(TraceError::Line {
+            file: file.into(),
+            line,
+            text: format!("not JSON from column {} on", error.column()),
+        }),
+    };
+    let entries: Vec<TraceEntry> = filled.map(body).collect::<Result<_, _>>()?;
     match entries.is_empty() {
         true => Err(TraceError::Empty(file.into())),
         false => Ok(entries),

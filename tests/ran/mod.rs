@@ -12,13 +12,14 @@ pub fn command(url: &str, dir: &Path, flags: &[&str]) -> Command {
     let unless = |flag, pair: [&'static str; 2]| pair.into_iter().filter(move |_| !given(flag));
     let mut command = Command::new(cargo_bin("tokenring"));
     command
-        .args(["profile", "-m", "m", "-u", url, "--streaming"])
+        .args(["profile", "-u", url, "--streaming"])
         .args(["--tokenizer", "builtin"])
         .args(["--no-gpu-telemetry", "--no-server-metrics"])
         .args(["--allow-invalid", "--ui", "none"])
         .arg("--artifact-dir")
         .arg(dir)
         .args(flags)
+        .args(unless("-m", ["-m", "m"]))
         .args(unless("--cores", ["--cores", "1"]))
         .args(unless("--input-file", ["--isl", "8"]))
         .env_remove("OPENAI_API_KEY")

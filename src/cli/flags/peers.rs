@@ -64,7 +64,6 @@ const AGENTIC: &str = "agentic traces are not replayed: --input-file reads moonc
 const API: &str = "there is no API while a run goes on: read its files and stderr";
 const BLOCKS: &str = "the file's input_length and hash_ids say how long a block is";
 const BUS: &str = "there is one process and no message bus";
-const CHUNK_USAGE: &str = "ask for it by --extra-inputs, in stream_options";
 const CORPUS: &str = "prompts have one corpus: put other texts in a file, and give --input-file";
 const DATASET: &str = "nothing is fetched: put the prompts in a file, and give --input-file";
 const ENDPOINTS: &str = "chat, completions and generate have no such thing: leave it out";
@@ -167,7 +166,6 @@ pub(super) const PEERS: &[Peer] = &[
     peer("otel-url", One, Refused(TRACKER)),
     peer("output-format", One, Refused("--endpoint-type names the API")),
     peer("override-config", Switch, Ignored("flags win over a file in any case")),
-    peer("per-chunk-usage", Switch, Refused(CHUNK_USAGE)),
     peer("plot-required", Switch, Ignored("a plot that is lost ends with exit code 6 in any case")),
     peer("prefix-prompt-length", One, Refused(PREFIX)),
     peer("prefix-prompt-pool-size", One, Refused(PREFIX)),

@@ -25,7 +25,8 @@ pub(super) const FLAGS: &[Flag] = &[
         "host:port, with or without scheme, path and query; several take turns \
         [default: localhost:8000]"),
     flag(TARGET, None, &["endpoint-type"], Text("TYPE"),
-        "chat, completions, or generate (Triton) [default: chat]"),
+        "The API, as in chat, completions, responses, messages, huggingface_generate, \
+        sglang_generate, generate (Triton) or template: docs/endpoints.md [default: chat]"),
     flag(TARGET, None, &["backend"], Text("NAME"),
         "tensorrtllm or vllm behind Triton; without --endpoint-type it means generate \
         [default: tensorrtllm]"),
@@ -184,6 +185,8 @@ pub(super) const FLAGS: &[Flag] = &[
         "Have answers that long exactly (ignore_eos and min_tokens; min_length on Triton)"),
     flag(INPUT, None, &["use-legacy-max-tokens"], Switch,
         "Send max_tokens in place of max_completion_tokens"),
+    flag(INPUT, None, &["per-chunk-usage"], Switch,
+        "Ask for the server's counts with every event (stream_options.continuous_usage_stats)"),
     flag(INPUT, None, &["extra-inputs"], Many("INPUT"),
         "`key:value`, one or several, or a JSON object, for the body of every request; null \
         leaves a key out"),

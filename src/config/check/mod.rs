@@ -16,7 +16,7 @@ mod target;
 mod telemetry;
 mod trace;
 
-use super::{Config, Cores, Draft, Reuse};
+use super::{Api, Config, Cores, Draft, Reuse};
 use crate::base::Ns;
 use serde_json::Value;
 
@@ -154,6 +154,7 @@ fn contradictions(config: &Config) -> Result<(), ConfigError> {
     if config.api.is_triton() && config.model.is_none() {
         return no("model", "Triton has the model in its path; give -m");
     }
+    lengths_of(config)?;
     let tagged = [
         "time_to_first_token",
         "inter_token_latency",
@@ -173,6 +174,24 @@ fn contradictions(config: &Config) -> Result<(), ConfigError> {
         ),
         _ => Ok(()),
     }
+}
+
+/// What fixes lengths must have a member, and what is sent as it is must be there.
+fn lengths_of(config: &Config) -> Result<(), ConfigError> {
+    let name = config.api.name();
+    if config.osl_deterministic && !config.api.fixes_length() {
+        return no(
+            "output-tokens-mean-deterministic",
+            format!("--endpoint-type {name} has no member that fixes lengths; leave it out"),
+        );
+    }
+    if config.api == Api::Raw && config.trace.is_none() {
+        return no(
+            "endpoint-type",
+            "raw sends the lines of a file as bodies: give it with --input-file",
+        );
+    }
+    Ok(())
 }
 
 /// Caps that could hold nothing back.

@@ -48,7 +48,11 @@ pub(super) fn pairs(
 
 /// Comma lists are AIPerf's: where each part is a pair, and the commas are not JSON's.
 fn split(text: &str) -> Vec<&str> {
-    let value = text.split_once(':').map_or("", |(_, value)| value);
+    let (name, value) = text.split_once(':').unwrap_or(("", ""));
+    if matches!(name.trim(), "payload_template" | "response_field") {
+        // A template and a path have commas of their own.
+        return vec![text];
+    }
     let parts: Vec<&str> = text.split(',').collect();
     let word = |name: &str| !name.is_empty() && !name.contains(char::is_whitespace);
     let is_pair = |part: &&str| {

@@ -3,7 +3,9 @@
 use super::pairs::{Commas, pairs};
 use super::{COUNT_MAX, ConfigError, count, filled, no};
 use crate::base::is_header_value;
-use crate::config::{Api, Config, Draft, Lengths, TokenCount, TokenizerSource, TokenizerSpec};
+use crate::config::{
+    Api, ByTemplate, Config, Draft, Lengths, TokenCount, TokenizerSource, TokenizerSpec,
+};
 use serde_json::{Map, Value};
 
 impl Draft {
@@ -21,7 +23,9 @@ impl Draft {
         config.osl = osl(self)?;
         config.osl_deterministic = self.output_tokens_mean_deterministic.unwrap_or(false);
         config.legacy_max_tokens = self.use_legacy_max_tokens.unwrap_or(false);
+        config.per_chunk_usage = self.per_chunk_usage.unwrap_or(false);
         config.extra_inputs = extra_inputs(self)?;
+        config.by_template = by_template(config)?;
         self.tokenizer(config)?;
         config.token_count = token_count(self)?;
         let entries = self.num_dataset_entries;
@@ -114,6 +118,59 @@ fn extra_inputs(draft: &Draft) -> Result<Map<String, Value>, ConfigError> {
     Ok(pairs("extra-inputs", given, Commas::Part, value)?
         .into_iter()
         .collect())
+}
+
+/// Takes the user's own body and place of the answer out of the extra members.
+fn by_template(config: &mut Config) -> Result<ByTemplate, ConfigError> {
+    let is_template = config.api == Api::Template;
+    if !is_template && config.api != Api::Raw {
+        return Ok(ByTemplate::default());
+    }
+    let extra = &mut config.extra_inputs;
+    let mut take = |key: &str| {
+        let value = extra.shift_remove(key);
+        value.map(|value| {
+            value
+                .as_str()
+                .map_or_else(|| value.to_string(), String::from)
+        })
+    };
+    let response_field = take("response_field");
+    let Some(given) = take("payload_template") else {
+        return match config.api {
+            Api::Template => no(
+                "extra-inputs",
+                "--endpoint-type template needs payload_template:FILE (Jinja), or the template \
+                 itself",
+            ),
+            _ if !config.extra_inputs.is_empty() => no(
+                "extra-inputs",
+                "--endpoint-type raw sends its lines as they are; it takes response_field only",
+            ),
+            _ => Ok(ByTemplate {
+                response_field,
+                ..ByTemplate::default()
+            }),
+        };
+    };
+    let (name, source) = match given.as_str() {
+        "nv-embedqa" => (given, r#"{"text": {{ texts|tojson }}}"#.to_string()),
+        inline if inline.contains('{') => ("the template".to_string(), given),
+        path => match std::fs::read_to_string(path) {
+            Ok(source) => (given, source),
+            Err(error) => {
+                return no(
+                    "extra-inputs",
+                    format!("payload_template: {given}: {error}"),
+                );
+            }
+        },
+    };
+    Ok(ByTemplate {
+        name,
+        source,
+        response_field,
+    })
 }
 
 /// A value as typed. As with AIPerf `.5` is a number and `007` a text; JSON of any kind is itself.

@@ -63,6 +63,15 @@ fn api(draft: &Draft) -> Result<Api, ConfigError> {
             Some(_) => Api::TritonTensorrtllm.name(),
             None => Api::Chat.name(),
         });
+    if let "dynamic_grpc" | "tensorrtllm_engine" = kind {
+        return no(
+            "endpoint-type",
+            format!(
+                "`{kind}` is not HTTP; give triton-tensorrtllm or triton-vllm for Triton's \
+                 generate extension"
+            ),
+        );
+    }
     let Some(api) = Api::named(kind) else {
         let names: Vec<&str> = Api::all().map(Api::name).collect();
         return no(
@@ -95,6 +104,8 @@ fn path(draft: &Draft) -> Result<Option<String>, ConfigError> {
     if path.bytes().any(|b| b <= b' ' || b == 0x7f) {
         return no("endpoint", "a path has no spaces; write %20");
     }
+    // GenAI-Perf's `.` is the base url itself.
+    let path = if path == "." { "" } else { path };
     Ok(Some(path.to_string()))
 }
 

@@ -2,7 +2,7 @@
 
 use super::{ConfigError, SECONDS_MAX, filled, given_of, no};
 use crate::base::Ns;
-use crate::config::{Config, Draft, TraceSpec};
+use crate::config::{Api, Config, Draft, TraceSpec};
 
 impl Draft {
     pub(super) fn trace(&self, config: &mut Config) -> Result<(), ConfigError> {
@@ -14,6 +14,7 @@ impl Draft {
         };
         match self.custom_dataset_type.as_deref() {
             None | Some("mooncake_trace" | "single_turn") => {}
+            Some("raw_payload") if config.api == Api::Raw => {}
             Some(other) => {
                 let text =
                     format!("`{other}` comes with a later version; mooncake_trace or single_turn");
