@@ -45,34 +45,30 @@ const LATER: &str = "\
     accuracy-benchmark accuracy-enable-cot accuracy-grader accuracy-n-shots \
     accuracy-system-prompt accuracy-tasks accuracy-verbose agentic-cache-warmup-duration \
     agentic-warmup-grace-period allow-dataset-wrap api-host api-port apply-chat-template \
-    audio-batch-size audio-depths audio-format audio-length-mean audio-length-stddev \
-    audio-num-channels audio-sample-rates auto-plot batch-size batch-size-audio batch-size-image \
-    batch-size-text batch-size-video burst-phase-starts cache-bust dataset-filter \
-    dataset-sampling-strategy download-video-content export-http-trace export-outputs-json \
-    force-min-tokens gen-ai-provider hf-subset hf-weka-dataset ignore-trace-delays \
-    image-batch-size image-format image-height-mean image-height-stddev image-source \
-    image-source-sampling image-width-mean image-width-stddev inter-turn-delay-cap-seconds \
-    isl-block-size max-context-length max-idle-gap-cap-seconds mlflow-artifact-glob \
-    mlflow-experiment mlflow-parent-run-id mlflow-run-name mlflow-tag mlflow-tracking-uri \
-    model-selection-strategy network-latency-automatic network-latency-mean \
-    network-latency-ping-interval num-prefix-prompts omit-kv-hints open-loop-replay \
-    open-loop-strict otel-resource-attributes otel-url per-chunk-usage plot-required \
-    prefix-prompt-length prefix-prompt-pool-size prompt-batch-size prompt-corpus \
-    prompt-input-tokens-block-size prompt-prefix-length prompt-prefix-pool-size public-dataset \
-    random-corpus-style random-range-ratio rankings-passages-mean \
-    rankings-passages-prompt-token-mean rankings-passages-prompt-token-stddev \
-    rankings-passages-stddev rankings-query-prompt-token-mean rankings-query-prompt-token-stddev \
-    request-content-type scenario seq-dist sequence-distribution shared-system-prompt-length \
-    show-trace-timing stats-interval stream synthesis-max-isl synthesis-max-osl \
-    synthesis-output-len-multiplier synthesis-prefix-len-multiplier \
-    synthesis-prefix-root-multiplier synthesis-prompt-len-multiplier \
-    synthetic-input-tokens-block-size system-idle-gap-cap-seconds system-prompt \
-    system-prompt-file tokenizer-revision trace-idle-gap-cap-seconds trace-session-sample-ratio \
-    trajectory-start-max-ratio trajectory-start-min-ratio unsafe-override url-strategy \
-    use-think-time-only user-context-prompt-length uuid-and-strip video-audio-codec \
-    video-audio-depth video-audio-num-channels video-audio-sample-rate video-batch-size \
-    video-codec video-duration video-format video-fps video-height video-synth-type video-width \
+    auto-plot burst-phase-starts cache-bust dataset-filter dataset-sampling-strategy \
+    download-video-content export-http-trace export-outputs-json force-min-tokens gen-ai-provider \
+    hf-subset hf-weka-dataset ignore-trace-delays inter-turn-delay-cap-seconds isl-block-size \
+    max-context-length max-idle-gap-cap-seconds mlflow-artifact-glob mlflow-experiment \
+    mlflow-parent-run-id mlflow-run-name mlflow-tag mlflow-tracking-uri model-selection-strategy \
+    network-latency-automatic network-latency-mean network-latency-ping-interval \
+    num-prefix-prompts omit-kv-hints open-loop-replay open-loop-strict otel-resource-attributes \
+    otel-url per-chunk-usage plot-required prefix-prompt-length prefix-prompt-pool-size \
+    prompt-corpus prompt-input-tokens-block-size prompt-prefix-length prompt-prefix-pool-size \
+    public-dataset random-corpus-style random-range-ratio request-content-type scenario seq-dist \
+    sequence-distribution shared-system-prompt-length show-trace-timing stats-interval stream \
+    synthesis-max-isl synthesis-max-osl synthesis-output-len-multiplier \
+    synthesis-prefix-len-multiplier synthesis-prefix-root-multiplier \
+    synthesis-prompt-len-multiplier synthetic-input-tokens-block-size system-idle-gap-cap-seconds \
+    system-prompt system-prompt-file tokenizer-revision trace-idle-gap-cap-seconds \
+    trace-session-sample-ratio trajectory-start-max-ratio trajectory-start-min-ratio \
+    unsafe-override url-strategy use-think-time-only user-context-prompt-length uuid-and-strip \
     wandb-entity wandb-project wandb-run-name wandb-tag";
+
+/// Of synthetic videos as input.
+const VIDEOS: &str = "\
+    batch-size-video video-audio-codec video-audio-depth video-audio-num-channels \
+    video-audio-sample-rate video-batch-size video-codec video-duration video-format video-fps \
+    video-height video-synth-type video-width";
 
 /// Without a counterpart here, with what to do instead.
 const NEVER: &[(&str, &str)] = &[
@@ -155,10 +151,6 @@ pub fn subcommand(name: &str) -> Option<String> {
 
 /// The line for the first argument of `profile` that is known and not served.
 pub fn flag(args: &[&str]) -> Option<String> {
-    let short = |text: &str| match text.get(..2) {
-        Some("-b") => Some("batch-size"),
-        _ => None,
-    };
     for (at, arg) in args.iter().enumerate() {
         if *arg == "--" {
             let rest = "arguments after it are perf_analyzer's, which is not run here";
@@ -167,7 +159,7 @@ pub fn flag(args: &[&str]) -> Option<String> {
         let long = arg
             .strip_prefix("--")
             .and_then(|rest| rest.split('=').next());
-        let Some(name) = long.or_else(|| short(arg)) else {
+        let Some(name) = long else {
             continue;
         };
         if is_accepted(args, at).is_some() {
@@ -219,6 +211,12 @@ pub fn without_accepted(args: &[OsString]) -> (Vec<OsString>, Vec<String>) {
 pub fn reason(flag: &str) -> Option<&'static str> {
     if let Some((_, reason)) = NEVER.iter().find(|(name, _)| *name == flag) {
         return Some(reason);
+    }
+    if flag.starts_with("video-") || flag == "batch-size-video" {
+        return VIDEOS
+            .split_whitespace()
+            .any(|name| name == flag)
+            .then_some("no small encoder makes WebM or MP4 here; images and audio are made");
     }
     LATER
         .split_whitespace()
@@ -350,7 +348,6 @@ mod tests {
             (&["--artifact-directory", "x"], "--artifact-dir"),
             (&["--tokenizer-verbosity", "1"], "leave it out"),
             (&["--isl", "5", "--", "--async"], "perf_analyzer"),
-            (&["-b10"], "batch-size"),
         ] {
             let line = flag(args).unwrap_or_default();
             assert!(

@@ -10,6 +10,7 @@ mod file;
 mod fingerprint;
 mod grids;
 mod load;
+mod media;
 mod recipe;
 mod repeats;
 mod search;
@@ -26,6 +27,10 @@ pub use connections::{Connections, Exempt, Proxy, Reuse};
 pub use draft::{Draft, Many, PhaseDraft};
 pub use file::read;
 pub use load::{Level, Load, Pattern, PhaseSpec, Ramp, RampKind, Rate, SessionSpec, TraceSpec};
+pub use media::{
+    AudioSpec, Contents, IMAGE_SIDE_MAX, ImageFormat, ImageSource, ImageSpec, MEDIA_BYTES_MAX,
+    RankingSpec, SourceOrder,
+};
 pub use recipe::{Expanded, Expansion, PostProcess, RunGiven, SearchDraft};
 pub use repeats::{Convergence, ConvergenceMode, Repeats};
 pub use search::{Objective, Planner, SearchAxis, SearchSpec, TierSpec};
@@ -207,6 +212,10 @@ pub struct Config {
     pub stop_oversaturated: bool,
     /// Input length.
     pub isl: Lengths,
+    /// Texts, images, recordings of a request.
+    pub contents: Contents,
+    /// `--download-video-content`: fetch what was made, too.
+    pub downloads_video: bool,
     /// Output length; absent means the server decides.
     pub osl: Option<Lengths>,
     /// Fix the output length (`ignore_eos` with `min_tokens`, or `min_length`).
@@ -363,6 +372,8 @@ impl Default for Config {
                 mean: 550.0,
                 stddev: 0.0,
             },
+            contents: Contents::default(),
+            downloads_video: false,
             osl: None,
             osl_deterministic: false,
             legacy_max_tokens: false,

@@ -2,6 +2,7 @@
 
 use super::voice::{Line, Voice};
 use super::{BodySpec, ErrorPart, Part, scan, shapes, text};
+use super::{audio, embeddings, images, rankings};
 use super::{chat, completions, triton};
 use crate::config::{Api, Config};
 use serde_json::{Map, Value};
@@ -32,6 +33,11 @@ pub(super) trait Kind: Debug + Send + Sync {
         bearer.into_iter().collect()
     }
 
+    /// The same as [`Kind::read`] from a whole answer's bytes, where most of them need no reading.
+    fn skim(&self, _data: &[u8]) -> Option<Part<'static>> {
+        None
+    }
+
     /// What an event or a whole answer says that is no error of the common shapes.
     fn read(&self, value: &Value) -> Part<'static>;
 
@@ -56,6 +62,17 @@ impl From<Api> for Endpoint {
             Api::Completions => Arc::new(completions::Completions),
             Api::TritonTensorrtllm => Arc::new(triton::Triton { vllm: false }),
             Api::TritonVllm => Arc::new(triton::Triton { vllm: true }),
+            Api::Embeddings => Arc::new(embeddings::Embeddings::Texts),
+            Api::ChatEmbeddings => Arc::new(embeddings::Embeddings::Chat),
+            Api::NimEmbeddings => Arc::new(embeddings::Embeddings::Nim),
+            Api::NimRankings => Arc::new(rankings::Rankings::Nim),
+            Api::CohereRankings => Arc::new(rankings::Rankings::Cohere),
+            Api::HfTeiRankings => Arc::new(rankings::Rankings::Tei),
+            Api::ImageRetrieval => Arc::new(images::Retrieval),
+            Api::ImageGeneration => Arc::new(images::Generation),
+            Api::ImageEdit => Arc::new(images::Edit),
+            Api::AudioTranscription => Arc::new(audio::Transcription),
+            Api::VideoGeneration => Arc::new(images::Generation),
         };
         Endpoint { api, kind }
     }
@@ -135,6 +152,9 @@ impl Endpoint {
 
     /// What a whole answer says. Errors: it is no JSON.
     pub fn read_body<'a>(&self, body: &'a [u8]) -> Result<Part<'a>, String> {
+        if let Some(part) = self.kind.skim(body) {
+            return Ok(part);
+        }
         let read = self.read(body);
         read.map_err(|reason| format!("the answer is no JSON: {reason}"))
     }

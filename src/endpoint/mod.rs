@@ -46,11 +46,17 @@ impl Part<'_> {
     }
 }
 
+mod audio;
 mod body;
 mod chat;
 mod completions;
+mod embeddings;
+mod images;
 mod kind;
+mod lists;
+mod multipart;
 mod openai;
+mod rankings;
 mod reader;
 mod scan;
 mod shapes;

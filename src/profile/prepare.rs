@@ -171,7 +171,8 @@ fn prepare_all(
     let total = setup::total(&options);
     let bodies = total.map_or("the first requests".into(), |n| format!("{n} requests"));
     steps.begin(format!("preparing {bodies}"));
-    let payloads = setup::payloads(&config, &model, &tokenizer, replay, &options, &cores);
+    let payloads = setup::payloads(&config, &model, &tokenizer, replay, &options, &cores)
+        .map_err(Early::usage)?;
     steps.end();
     if config.dry_run {
         return show_plan(&config, &server.targets[0], &payloads, &cores);

@@ -11,7 +11,7 @@ use crate::engine::{GatePlan, PaceOptions, PhasePlan, Target};
 use crate::http::{Template, TlsClient, TlsOptions};
 use crate::runtime;
 use crate::schedule::{Arrivals, Curve, Gaps, Law, Users};
-use crate::workload::{PromptSource, Tokenizer};
+use crate::workload::{Media, PromptSource, Tokenizer};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -306,7 +306,7 @@ pub fn check_limits(config: &Config) -> Result<Vec<String>, String> {
     route::check(config, streams)
 }
 
-/// The request bodies of a run.
+/// The request bodies of a run. Errors: its images cannot be made.
 pub fn payloads(
     config: &Arc<Config>,
     model: &str,
@@ -314,9 +314,15 @@ pub fn payloads(
     replay: Option<Arc<Replay>>,
     pace: &PaceOptions,
     workers: &[usize],
-) -> Payloads {
+) -> Result<Payloads, String> {
     let prompts = PromptSource::new(tokenizer.clone(), config.seed);
-    let builder = Builder::new(config.clone(), model.to_string(), prompts, replay);
+    let wanted = [total(pace), config.dataset_entries];
+    let media = Media::make(
+        &config.contents,
+        config.seed,
+        wanted.into_iter().flatten().min(),
+    )?;
+    let builder = Builder::new(config.clone(), model.to_string(), prompts, replay, media);
     let count = |measured: bool| -> Option<u64> {
         let own = pace
             .phases
@@ -325,12 +331,12 @@ pub fn payloads(
         own.map(|phase| phase.count).sum()
     };
     let has_warmup = pace.phases.iter().any(|phase| !phase.measured);
-    Payloads::new(
+    Ok(Payloads::new(
         builder,
         has_warmup.then(|| count(false)),
         count(true),
         workers,
-    )
+    ))
 }
 
 /// Requests of a run, warm-up included, as far as they are known before.

@@ -55,7 +55,7 @@ pub use gate::{Gate, Limit, Op};
 pub use histogram::{Histogram, Interval, IntervalLog};
 pub use metric::Metric;
 pub use record::{
-    Buffers, Failure, FailureKind, Phase, Record, Stage, TokenCounts, TokenSource, Usage,
+    Buffers, Failure, FailureKind, Media, Phase, Record, Stage, TokenCounts, TokenSource, Usage,
 };
 pub use recorder::{CoreRecorder, StampErrors};
 pub use series::{Deviation, Series};

@@ -1,10 +1,11 @@
-//! What is asked: tokenizer, corpus, lengths, prompts.
+//! What is asked: tokenizer, corpus, lengths, prompts, images and recordings.
 //!
 //! Knows nothing of APIs or sockets. Start at [`PromptSource`].
 
 mod content;
 mod corpus;
 mod lengths;
+mod media;
 mod prompt;
 mod tokenizer;
 mod trace;
@@ -12,6 +13,7 @@ mod trace;
 pub use content::{Audio, Content};
 pub use corpus::unpack_corpus;
 pub use lengths::draw;
+pub use media::Media;
 pub use prompt::{Prompt, PromptSource};
 pub use tokenizer::{Tokenizer, TokenizerChoice, TokenizerError};
 pub use trace::{TraceEntry, TraceError, TraceInput, read_trace};

@@ -25,7 +25,9 @@ pub(super) const FLAGS: &[Flag] = &[
         "host:port, with or without scheme, path and query; several take turns \
         [default: localhost:8000]"),
     flag(TARGET, None, &["endpoint-type"], Text("TYPE"),
-        "chat, completions, or generate (Triton) [default: chat]"),
+        "chat, completions, generate (Triton), embeddings, chat_embeddings, nim_embeddings, \
+        nim_rankings, cohere_rankings, hf_tei_rankings, image_retrieval, image_generation, \
+        image_edit, audio_transcription [default: chat]"),
     flag(TARGET, None, &["backend"], Text("NAME"),
         "tensorrtllm or vllm behind Triton; without --endpoint-type it means generate \
         [default: tensorrtllm]"),

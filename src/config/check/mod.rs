@@ -5,6 +5,7 @@ mod client;
 mod connections;
 mod limits;
 mod load;
+mod media;
 mod output;
 mod pairs;
 mod rate;
@@ -107,6 +108,7 @@ impl Draft {
         self.limits(&mut config)?;
         self.server(&mut config)?;
         self.requests(&mut config, &mut notes)?;
+        self.media(&mut config, &mut notes)?;
         self.sessions(&mut config)?;
         self.trace(&mut config)?;
         self.output(&mut config, &mut notes)?;
@@ -170,6 +172,14 @@ fn contradictions(config: &Config) -> Result<(), ConfigError> {
         Some(slo) if !config.streaming => no(
             "goodput",
             format!("{} exists with --streaming only", slo.tag),
+        ),
+        Some(slo) if !config.api.has_tokens() => no(
+            "goodput",
+            format!(
+                "{} is of tokens; an answer of {} has none",
+                slo.tag,
+                config.api.name()
+            ),
         ),
         _ => Ok(()),
     }

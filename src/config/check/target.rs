@@ -17,6 +17,13 @@ impl Draft {
         config.api = api(self)?;
         config.path = path(self)?;
         config.streaming = self.streaming.unwrap_or(false);
+        if config.streaming && !config.api.streams() {
+            config.streaming = false;
+            notes.push(format!(
+                "--streaming: answers of {} are whole; it is off",
+                config.api.name()
+            ));
+        }
         config.urls = urls(self)?;
         config.demo = self.demo.unwrap_or(false);
         config.headers = headers(self)?;
