@@ -67,6 +67,7 @@ pub mod voice;
 
 pub use body::{BodySpec, chat_parts, join};
 pub use kind::Endpoint;
+pub use multipart::{FormPart, form_parts};
 pub use reader::EventReader;
 pub use text::{quote, unescape};
 

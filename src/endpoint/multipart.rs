@@ -76,6 +76,49 @@ pub(super) fn form(fields: &Map<String, Value>, files: impl Iterator<Item = File
     out
 }
 
+/// One part of a form.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FormPart<'a> {
+    /// The field's name.
+    pub name: &'a str,
+    /// Of a file.
+    pub filename: Option<&'a str>,
+    /// What it holds.
+    pub bytes: &'a [u8],
+}
+
+/// The parts of a form's body, whoever wrote it; `None` for what is no whole form.
+pub fn form_parts(body: &[u8]) -> Option<Vec<FormPart<'_>>> {
+    let line_end = memchr::memmem::find(body, b"\r\n")?;
+    let mark = &body[..line_end];
+    if !mark.starts_with(b"--") || mark.len() < 3 {
+        return None;
+    }
+    let between = [b"\r\n", mark].concat();
+    let finder = memchr::memmem::Finder::new(&between);
+    let (mut parts, mut rest) = (Vec::new(), &body[line_end..]);
+    while let Some(part) = rest.strip_prefix(b"\r\n") {
+        let end = finder.find(part)?;
+        parts.push(form_part(&part[..end])?);
+        rest = &part[end + between.len()..];
+    }
+    rest.starts_with(b"--").then_some(parts)
+}
+
+fn form_part(part: &[u8]) -> Option<FormPart<'_>> {
+    let head_end = memchr::memmem::find(part, b"\r\n\r\n")?;
+    let head = std::str::from_utf8(&part[..head_end]).ok()?;
+    let quoted = |key: &str| {
+        let (_, rest) = head.split_once(key)?;
+        rest.split('"').next()
+    };
+    Some(FormPart {
+        name: quoted(" name=\"")?,
+        filename: quoted("filename=\""),
+        bytes: &part[head_end + 4..],
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -107,5 +150,23 @@ mod tests {
         .concat();
         assert_eq!(body, expected);
         assert!(CONTENT_TYPE.ends_with(BOUNDARY));
+        let parts = form_parts(&body).unwrap();
+        let names: Vec<_> = parts
+            .iter()
+            .map(|part| (part.name, part.filename))
+            .collect();
+        let (sound, picture) = (Some("audio-0.wav"), Some("image-1.png"));
+        let fields = [("model", None), ("n", None), ("a%22b", None)];
+        assert_eq!(
+            names,
+            [&fields[..], &[("file", sound), ("image", picture)]].concat()
+        );
+        assert_eq!(
+            (parts[0].bytes, parts[3].bytes),
+            (&b"m"[..], &b"RIFF\0\xff"[..])
+        );
+        for end in 0..body.len() - 4 {
+            assert_eq!(form_parts(&body[..end]), None, "{end}");
+        }
     }
 }

@@ -1,8 +1,9 @@
 //! A request's bytes -> what it asks.
 
 use crate::config::Api;
-use crate::endpoint::Endpoint;
+use crate::endpoint::{Endpoint, FormPart, form_parts};
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -97,6 +98,13 @@ struct Body<'a> {
     prompt: Option<&'a RawValue>,
     #[serde(borrow)]
     text_input: Option<&'a RawValue>,
+    #[serde(borrow)]
+    input: Option<&'a RawValue>,
+    /// Of a ranking, as its APIs call them.
+    #[serde(borrow, alias = "documents", alias = "texts")]
+    passages: Option<&'a RawValue>,
+    /// Images to show before the last one.
+    partial_images: Option<u32>,
 }
 
 struct Head {
@@ -258,18 +266,22 @@ fn triton(path: &str) -> Option<(&str, bool)> {
 }
 
 fn ask(api: Api, model: Option<&str>, streams: bool, body: &[u8]) -> Route {
+    if let Some(parts) = form_parts(body) {
+        return Route::Generate(ask_of_form(api, &parts));
+    }
     let body: Body = match serde_json::from_slice(body) {
         Ok(body) => body,
         Err(error) => return Route::BadBody(error.to_string()),
     };
-    let prompt = body.messages.or(body.prompt).or(body.text_input);
+    let list = body.input.or(body.passages);
+    let prompt = body.messages.or(body.prompt).or(body.text_input).or(list);
     Route::Generate(Ask {
         api,
         model: model
             .or(body.model.as_deref())
             .unwrap_or("mock-model")
             .to_owned(),
-        streams: streams || !api.is_triton() && body.stream.unwrap_or(false),
+        streams: streams || !api.is_triton() && api.streams() && body.stream.unwrap_or(false),
         wants_usage: body
             .stream_options
             .and_then(|options| options.include_usage)
@@ -277,10 +289,34 @@ fn ask(api: Api, model: Option<&str>, streams: bool, body: &[u8]) -> Route {
         max_tokens: body
             .max_completion_tokens
             .or(body.max_tokens)
-            .or(body.parameters.and_then(|parameters| parameters.max_tokens)),
+            .or(body.parameters.and_then(|parameters| parameters.max_tokens))
+            .or(body.partial_images),
         prompt_bytes: prompt.map_or(0, |prompt| prompt.get().len()),
-        inputs: 1,
+        inputs: list.map_or(1, |list| entries(list.get())),
     })
+}
+
+/// Entries of a list; anything else is one.
+fn entries(json: &str) -> usize {
+    serde_json::from_str::<Vec<IgnoredAny>>(json).map_or(1, |all| all.len())
+}
+
+/// A form has its prompt and model as fields, and a file for each input.
+fn ask_of_form(api: Api, parts: &[FormPart<'_>]) -> Ask {
+    let field = |name: &str| {
+        let mut fields = parts.iter().filter(|part| part.filename.is_none());
+        let found = fields.find(|part| part.name == name)?;
+        std::str::from_utf8(found.bytes).ok()
+    };
+    Ask {
+        api,
+        model: field("model").unwrap_or("mock-model").to_owned(),
+        streams: false,
+        wants_usage: false,
+        max_tokens: None,
+        prompt_bytes: field("prompt").map_or(0, str::len),
+        inputs: parts.iter().filter(|part| part.filename.is_some()).count(),
+    }
 }
 
 #[cfg(test)]
