@@ -31,8 +31,6 @@ pub enum Api {
     ImageEdit,
     /// `/v1/audio/transcriptions`.
     AudioTranscription,
-    /// `/v1/videos`: a job that is asked after until it is done.
-    VideoGeneration,
 }
 
 /// An API's name and nature.
@@ -165,14 +163,6 @@ const FACTS: &[Facts] = &[
         api: Api::AudioTranscription,
         names: &["audio_transcription"],
         tag: "openai-audio_transcription",
-        streams: false,
-        tokens: false,
-        marks_end: false,
-    },
-    Facts {
-        api: Api::VideoGeneration,
-        names: &["video_generation"],
-        tag: "openai-video_generation",
         streams: false,
         tokens: false,
         marks_end: false,

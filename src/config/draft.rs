@@ -120,7 +120,6 @@ pub struct Draft {
     pub rankings_passages_prompt_token_stddev: Option<f64>,
     pub rankings_query_prompt_token_mean: Option<f64>,
     pub rankings_query_prompt_token_stddev: Option<f64>,
-    pub download_video_content: Option<bool>,
     pub output_tokens_mean_deterministic: Option<bool>,
     pub use_legacy_max_tokens: Option<bool>,
     pub extra_inputs: Option<Value>,

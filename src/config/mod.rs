@@ -214,8 +214,6 @@ pub struct Config {
     pub isl: Lengths,
     /// Texts, images, recordings of a request.
     pub contents: Contents,
-    /// `--download-video-content`: fetch what was made, too.
-    pub downloads_video: bool,
     /// Output length; absent means the server decides.
     pub osl: Option<Lengths>,
     /// Fix the output length (`ignore_eos` with `min_tokens`, or `min_length`).
@@ -373,7 +371,6 @@ impl Default for Config {
                 stddev: 0.0,
             },
             contents: Contents::default(),
-            downloads_video: false,
             osl: None,
             osl_deterministic: false,
             legacy_max_tokens: false,

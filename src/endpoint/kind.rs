@@ -72,7 +72,6 @@ impl From<Api> for Endpoint {
             Api::ImageGeneration => Arc::new(images::Generation),
             Api::ImageEdit => Arc::new(images::Edit),
             Api::AudioTranscription => Arc::new(audio::Transcription),
-            Api::VideoGeneration => Arc::new(images::Generation),
         };
         Endpoint { api, kind }
     }

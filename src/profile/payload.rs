@@ -134,7 +134,6 @@ impl Builder {
         let media = Media {
             images: u32::try_from(images.len()).unwrap_or(u32::MAX),
             audio,
-            ..Media::default()
         };
         let mut prompts = Vec::new();
         let mut query = None;

@@ -95,17 +95,13 @@ impl Usage {
     }
 }
 
-/// What a request held or brought beside text.
+/// What a request held beside text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Media {
     /// Images sent.
     pub images: u32,
     /// Recordings sent, how long they are together.
     pub audio: Ns,
-    /// How long the server says that it made a video.
-    pub video: Option<Ns>,
-    /// Memory that it took for that, in kB (1000 bytes).
-    pub video_memory_kb: Option<u64>,
 }
 
 /// Where a token count comes from.

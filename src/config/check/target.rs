@@ -70,6 +70,11 @@ fn api(draft: &Draft) -> Result<Api, ConfigError> {
             Some(_) => Api::TritonTensorrtllm.name(),
             None => Api::Chat.name(),
         });
+    if kind == "video_generation" {
+        let text = "video_generation is a job that is asked after until it is done, which comes \
+                    with a later version";
+        return no("endpoint-type", text);
+    }
     let Some(api) = Api::named(kind) else {
         let names: Vec<&str> = Api::all().map(Api::name).collect();
         return no(
