@@ -62,6 +62,13 @@ pub struct Lengths {
     pub stddev: f64,
 }
 
+impl Lengths {
+    /// Always the same.
+    pub const fn fixed(mean: f64) -> Lengths {
+        Lengths { mean, stddev: 0.0 }
+    }
+}
+
 /// Which tokenizer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TokenizerSpec {
@@ -366,10 +373,7 @@ impl Default for Config {
             request_count_defaulted: false,
             stable_windows: None,
             stop_oversaturated: false,
-            isl: Lengths {
-                mean: 550.0,
-                stddev: 0.0,
-            },
+            isl: Lengths::fixed(550.0),
             contents: Contents::default(),
             osl: None,
             osl_deterministic: false,

@@ -7,8 +7,8 @@ use super::{BodySpec, Part, lists, multipart, shapes};
 use serde_json::{Map, Value, json};
 
 /// A PNG of one pixel, in base64: what the mock draws.
-const PIXEL: &str = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAA\
-                     AABJRU5ErkJggg==";
+const PIXEL: &str = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk\
+    +M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
 
 /// What an answer that is images says.
 fn read_images(value: &Value) -> Part<'static> {

@@ -11,7 +11,7 @@ use crate::engine::{GatePlan, PaceOptions, PhasePlan, Target};
 use crate::http::{Template, TlsClient, TlsOptions};
 use crate::runtime;
 use crate::schedule::{Arrivals, Curve, Gaps, Law, Users};
-use crate::workload::{Media, PromptSource, Tokenizer};
+use crate::workload::{Media, PromptSource};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -306,22 +306,23 @@ pub fn check_limits(config: &Config) -> Result<Vec<String>, String> {
     route::check(config, streams)
 }
 
-/// The request bodies of a run. Errors: its images cannot be made.
+/// The images and recordings of a run. Errors: they cannot be made.
+pub fn media(config: &Config, pace: &PaceOptions) -> Result<Media, String> {
+    let wanted = [total(pace), config.dataset_entries];
+    let wanted = wanted.into_iter().flatten().min();
+    Media::make(&config.contents, config.seed, wanted)
+}
+
+/// The request bodies of a run.
 pub fn payloads(
     config: &Arc<Config>,
     model: &str,
-    tokenizer: &Arc<Tokenizer>,
+    sources: (PromptSource, Media),
     replay: Option<Arc<Replay>>,
     pace: &PaceOptions,
     workers: &[usize],
-) -> Result<Payloads, String> {
-    let prompts = PromptSource::new(tokenizer.clone(), config.seed);
-    let wanted = [total(pace), config.dataset_entries];
-    let media = Media::make(
-        &config.contents,
-        config.seed,
-        wanted.into_iter().flatten().min(),
-    )?;
+) -> Payloads {
+    let (prompts, media) = sources;
     let builder = Builder::new(config.clone(), model.to_string(), prompts, replay, media);
     let count = |measured: bool| -> Option<u64> {
         let own = pace
@@ -331,12 +332,12 @@ pub fn payloads(
         own.map(|phase| phase.count).sum()
     };
     let has_warmup = pace.phases.iter().any(|phase| !phase.measured);
-    Ok(Payloads::new(
+    Payloads::new(
         builder,
         has_warmup.then(|| count(false)),
         count(true),
         workers,
-    ))
+    )
 }
 
 /// Requests of a run, warm-up included, as far as they are known before.

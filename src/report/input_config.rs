@@ -144,12 +144,14 @@ fn dataset(config: &Config) -> Value {
         out.insert("images".into(), shown);
     }
     if let Some(audio) = &config.contents.audios {
+        let khz = audio.rates_hz.iter().map(|&hz| f64::from(hz) / 1e3);
+        let khz: Vec<f64> = khz.collect();
         let shown = json!({
             "batch_size": audio.count,
             "length": lengths(audio.seconds),
             "format": "wav",
             "depths": audio.depths,
-            "sample_rates": audio.rates_hz.iter().map(|hz| f64::from(*hz) / 1e3).collect::<Vec<_>>(),
+            "sample_rates": khz,
             "channels": audio.channels,
         });
         out.insert("audio".into(), shown);

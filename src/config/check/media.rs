@@ -72,8 +72,9 @@ fn texts(draft: &Draft, api: Api, has_media: bool) -> Result<u32, ConfigError> {
     Ok(u32::try_from(texts).unwrap_or(u32::MAX))
 }
 
-fn ranking(draft: &Draft, config: &Config) -> Result<Option<RankingSpec>, ConfigError> {
-    let given = given_of(&[
+/// The first flag of rankings that is given.
+fn ranking_flag(draft: &Draft) -> Option<&'static str> {
+    given_of(&[
         (
             "rankings-passages-mean",
             draft.rankings_passages_mean.is_some(),
@@ -98,7 +99,11 @@ fn ranking(draft: &Draft, config: &Config) -> Result<Option<RankingSpec>, Config
             "rankings-query-prompt-token-stddev",
             draft.rankings_query_prompt_token_stddev.is_some(),
         ),
-    ]);
+    ])
+}
+
+fn ranking(draft: &Draft, config: &Config) -> Result<Option<RankingSpec>, ConfigError> {
+    let given = ranking_flag(draft);
     if !config.api.ranks() {
         return match given {
             Some(flag) => no(
@@ -164,26 +169,25 @@ fn source(draft: &Draft, notes: &mut Vec<String>) -> Result<ImageSource, ConfigE
     }
 }
 
-fn images(
-    draft: &Draft,
-    api: Api,
-    notes: &mut Vec<String>,
-) -> Result<Option<ImageSpec>, ConfigError> {
-    let format = match draft.image_format.as_deref() {
-        None | Some("png") => ImageFormat::Png,
-        Some("jpeg") => ImageFormat::Jpeg,
-        Some("random") => ImageFormat::Random,
+fn format(draft: &Draft) -> Result<ImageFormat, ConfigError> {
+    match draft.image_format.as_deref() {
+        None | Some("png") => Ok(ImageFormat::Png),
+        Some("jpeg") => Ok(ImageFormat::Jpeg),
+        Some("random") => Ok(ImageFormat::Random),
         Some(other) => {
             return no(
                 "image-format",
                 format!("`{other}`; give png, jpeg or random"),
             );
         }
-    };
-    let order = match draft.image_source_sampling.as_deref() {
-        None | Some("random-with-replacement") => SourceOrder::Random,
-        Some("shuffle-cycle") => SourceOrder::Shuffle,
-        Some("sequential-cycle") => SourceOrder::Sequential,
+    }
+}
+
+fn order(draft: &Draft) -> Result<SourceOrder, ConfigError> {
+    match draft.image_source_sampling.as_deref() {
+        None | Some("random-with-replacement") => Ok(SourceOrder::Random),
+        Some("shuffle-cycle") => Ok(SourceOrder::Shuffle),
+        Some("sequential-cycle") => Ok(SourceOrder::Sequential),
         Some(other) => {
             return no(
                 "image-source-sampling",
@@ -192,7 +196,15 @@ fn images(
                 ),
             );
         }
-    };
+    }
+}
+
+fn images(
+    draft: &Draft,
+    api: Api,
+    notes: &mut Vec<String>,
+) -> Result<Option<ImageSpec>, ConfigError> {
+    let (format, order) = (format(draft)?, order(draft)?);
     let width = side("image-width-mean", draft.image_width_mean)?;
     let height = side("image-height-mean", draft.image_height_mean)?;
     let wide = side("image-width-stddev", draft.image_width_stddev)?;
@@ -388,7 +400,13 @@ mod tests {
 
     #[test]
     fn what_cannot_be_sent_is_refused_by_the_flag_to_change() {
-        let image = |width: f64, height: f64| json!({"image_width_mean": width, "image_height_mean": height});
+        let image = |width: f64, height: f64| {
+            let sides = [("image_width_mean", width), ("image_height_mean", height)];
+            sides
+                .into_iter()
+                .map(|(key, side)| (key.to_string(), side.into()))
+                .collect::<Value>()
+        };
         for (settings, told) in [
             (image(0.0, 64.0), "--image-width-mean: an image has a width"),
             (image(64.0, 0.0), "--image-height-mean: an image has a"),
@@ -400,7 +418,7 @@ mod tests {
             (json!({"audio_length_mean": 1e9}), "--audio-length-mean"),
             (
                 json!({"audio_length_mean": 80_000.0}),
-                "--audio-length-mean: 80000.0 s of",
+                "--audio-length-mean: 80000.0 s",
             ),
             (json!({"audio_depths": [12]}), "--audio-depths: 12 bits"),
             (json!({"audio_depths": []}), "--audio-depths: there is none"),

@@ -660,7 +660,7 @@ mod tests {
                 json!({"benchmark_grace_period": 1.0}),
                 "--benchmark-grace-period",
             ),
-            (json!({"endpoint_type": "embeddings"}), "--endpoint-type"),
+            (json!({"endpoint_type": "embedings"}), "--endpoint-type"),
             (
                 json!({"endpoint_type": "chat", "backend": "vllm"}),
                 "--backend",
