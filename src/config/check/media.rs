@@ -404,7 +404,7 @@ mod tests {
             let sides = [("image_width_mean", width), ("image_height_mean", height)];
             sides
                 .into_iter()
-                .map(|(key, side)| (key.to_string(), side.into()))
+                .map(|(key, side)| (key.to_string(), Value::from(side)))
                 .collect::<Value>()
         };
         for (settings, told) in [
