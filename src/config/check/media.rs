@@ -174,12 +174,10 @@ fn format(draft: &Draft) -> Result<ImageFormat, ConfigError> {
         None | Some("png") => Ok(ImageFormat::Png),
         Some("jpeg") => Ok(ImageFormat::Jpeg),
         Some("random") => Ok(ImageFormat::Random),
-        Some(other) => {
-            return no(
-                "image-format",
-                format!("`{other}`; give png, jpeg or random"),
-            );
-        }
+        Some(other) => no(
+            "image-format",
+            format!("`{other}`; give png, jpeg or random"),
+        ),
     }
 }
 
@@ -188,14 +186,10 @@ fn order(draft: &Draft) -> Result<SourceOrder, ConfigError> {
         None | Some("random-with-replacement") => Ok(SourceOrder::Random),
         Some("shuffle-cycle") => Ok(SourceOrder::Shuffle),
         Some("sequential-cycle") => Ok(SourceOrder::Sequential),
-        Some(other) => {
-            return no(
-                "image-source-sampling",
-                format!(
-                    "`{other}`; give random-with-replacement, shuffle-cycle or sequential-cycle"
-                ),
-            );
-        }
+        Some(other) => no(
+            "image-source-sampling",
+            format!("`{other}`; give random-with-replacement, shuffle-cycle or sequential-cycle"),
+        ),
     }
 }
 
