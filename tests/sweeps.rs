@@ -610,11 +610,6 @@ fn what_cannot_be_swept_is_named_before_anything_is_sent() {
         ),
         (
             "analyze",
-            &["--sweep-type", "batch_size", "--sweep-list", "1"],
-            "--sweep-type: batch_size",
-        ),
-        (
-            "analyze",
             &["--sweep-type", "nothing"],
             "--sweep-type: `nothing`",
         ),

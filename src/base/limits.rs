@@ -41,6 +41,11 @@ pub const SETTLE_PER_CONNECTION: Ns = Ns(20_000);
 pub const SETTLE_MAX: Ns = Ns(200_000_000);
 /// Bytes of built request bodies held in memory; a longer run streams them through a ring.
 pub const PAYLOAD_ARENA_BYTES_MAX: usize = 256 * 1024 * 1024;
+/// Bytes of images and of recordings, in base64, that a run has ready: beyond, they come again. An
+/// eighth of a small machine's memory, beside the bodies that hold them.
+pub const MEDIA_POOL_BYTES_MAX: usize = 128 * 1024 * 1024;
+/// Bytes of a ring of large bodies, beyond which it has fewer than its least number of places.
+pub const PAYLOAD_RING_BYTES_MAX: usize = 512 * 1024 * 1024;
 /// Bytes of payloads written to `inputs.json`; beyond, the seed and a hash of the sequence.
 pub const INPUTS_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// Sessions in it: each is made once more for it, which takes 0.1 ms and more.

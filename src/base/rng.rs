@@ -31,6 +31,20 @@ pub enum Stream {
     Cancellation,
     /// Blocks of requests that are drawn again, for intervals.
     Bootstrap,
+    /// Pixels and format of an image.
+    Image,
+    /// Its width.
+    ImageWidth,
+    /// Its height.
+    ImageHeight,
+    /// Which of a folder's images.
+    ImageSource,
+    /// Recordings.
+    Audio,
+    /// Passages of a ranking.
+    Passages,
+    /// Length of its query.
+    QueryLength,
 }
 
 /// The generator for one (seed, stream, index).

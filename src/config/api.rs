@@ -25,6 +25,26 @@ pub enum Api {
     TritonTensorrtllm,
     /// The same with vLLM inputs.
     TritonVllm,
+    /// `/v1/embeddings` of texts.
+    Embeddings,
+    /// The same path with a chat's messages, images among them.
+    ChatEmbeddings,
+    /// The same path, an input with its image in one string.
+    NimEmbeddings,
+    /// `/v1/ranking`.
+    NimRankings,
+    /// `/v2/rerank`.
+    CohereRankings,
+    /// `/rerank` of text-embeddings-inference.
+    HfTeiRankings,
+    /// `/v1/infer`: what is seen in images.
+    ImageRetrieval,
+    /// `/v1/images/generations`.
+    ImageGeneration,
+    /// `/v1/images/edits`.
+    ImageEdit,
+    /// `/v1/audio/transcriptions`.
+    AudioTranscription,
 }
 
 /// An API's name and nature.
@@ -137,6 +157,86 @@ const FACTS: &[Facts] = &[
         tokens: true,
         marks_end: false,
     },
+    Facts {
+        api: Api::Embeddings,
+        names: &["embeddings"],
+        tag: "openai-embeddings",
+        streams: false,
+        tokens: false,
+        marks_end: false,
+    },
+    Facts {
+        api: Api::ChatEmbeddings,
+        names: &["chat_embeddings"],
+        tag: "openai-chat_embeddings",
+        streams: false,
+        tokens: false,
+        marks_end: false,
+    },
+    Facts {
+        api: Api::NimEmbeddings,
+        names: &["nim_embeddings", "nvclip"],
+        tag: "openai-nim_embeddings",
+        streams: false,
+        tokens: false,
+        marks_end: false,
+    },
+    Facts {
+        api: Api::NimRankings,
+        names: &["nim_rankings", "rankings"],
+        tag: "openai-nim_rankings",
+        streams: false,
+        tokens: false,
+        marks_end: false,
+    },
+    Facts {
+        api: Api::CohereRankings,
+        names: &["cohere_rankings"],
+        tag: "openai-cohere_rankings",
+        streams: false,
+        tokens: false,
+        marks_end: false,
+    },
+    Facts {
+        api: Api::HfTeiRankings,
+        names: &["hf_tei_rankings"],
+        tag: "openai-hf_tei_rankings",
+        streams: false,
+        tokens: false,
+        marks_end: false,
+    },
+    Facts {
+        api: Api::ImageRetrieval,
+        names: &["image_retrieval"],
+        tag: "openai-image_retrieval",
+        streams: false,
+        tokens: false,
+        marks_end: false,
+    },
+    Facts {
+        api: Api::ImageGeneration,
+        names: &["image_generation"],
+        tag: "openai-image_generation",
+        streams: true,
+        tokens: false,
+        marks_end: false,
+    },
+    Facts {
+        api: Api::ImageEdit,
+        names: &["image_edit"],
+        tag: "openai-image_edit",
+        streams: false,
+        tokens: false,
+        marks_end: false,
+    },
+    Facts {
+        api: Api::AudioTranscription,
+        names: &["audio_transcription"],
+        tag: "openai-audio_transcription",
+        streams: false,
+        tokens: false,
+        marks_end: false,
+    },
 ];
 
 impl Api {
@@ -196,6 +296,49 @@ impl Api {
             Api::Template,
         ];
         !none.contains(&self)
+    }
+
+    /// True where a query ranks passages.
+    pub fn ranks(self) -> bool {
+        matches!(
+            self,
+            Api::NimRankings | Api::CohereRankings | Api::HfTeiRankings
+        )
+    }
+
+    /// True where a request holds text of ours.
+    pub fn takes_text(self) -> bool {
+        !matches!(self, Api::ImageRetrieval | Api::AudioTranscription)
+    }
+
+    /// True where a request holds as many texts as are asked for, elsewhere it is one.
+    pub fn takes_texts(self) -> bool {
+        use Api::{Chat, ChatEmbeddings, Completions, Embeddings, NimEmbeddings};
+        let lists = [Chat, ChatEmbeddings, Completions, Embeddings, NimEmbeddings];
+        self.ranks() || lists.contains(&self)
+    }
+
+    /// True where a request can hold images.
+    pub fn takes_images(self) -> bool {
+        use Api::{Chat, ChatEmbeddings, ImageEdit, ImageRetrieval, NimEmbeddings};
+        [
+            Chat,
+            ChatEmbeddings,
+            ImageEdit,
+            ImageRetrieval,
+            NimEmbeddings,
+        ]
+        .contains(&self)
+    }
+
+    /// True where it must.
+    pub fn needs_images(self) -> bool {
+        matches!(self, Api::ImageEdit | Api::ImageRetrieval)
+    }
+
+    /// True where a request can hold recordings.
+    pub fn takes_audio(self) -> bool {
+        matches!(self, Api::Chat | Api::AudioTranscription)
     }
 
     /// True where the model stands in the path.

@@ -80,6 +80,11 @@ pub const AXES: &[Axis] = &[
         ..axis("osl_stddev", "osl-stddev", "OSL stddev")
     },
     Axis {
+        name: "batch_size",
+        usual: Some((1, 128)),
+        ..axis("prompt_batch_size", "prompt-batch-size", "Batch Size")
+    },
+    Axis {
         by_powers: false,
         ..axis(
             "num_dataset_entries",
@@ -137,10 +142,6 @@ pub fn find(key: &str) -> Option<Axis> {
 
 /// What `--sweep-type` calls so.
 pub(super) fn of_sweep_type(name: &str) -> Result<Axis, ConfigError> {
-    if name == "batch_size" {
-        let text = "batch_size comes with the endpoints that have one; sweep another";
-        return no("sweep-type", text);
-    }
     let found = AXES
         .iter()
         .find(|axis| axis.name == name || axis.key == name);
@@ -150,8 +151,8 @@ pub(super) fn of_sweep_type(name: &str) -> Result<Axis, ConfigError> {
             "sweep-type",
             format!(
                 "`{name}`; give concurrency, request_rate, input_sequence_length, \
-                 output_sequence_length, num_dataset_entries or prefill_concurrency; or grid or \
-                 zip for lists"
+                 output_sequence_length, batch_size, num_dataset_entries or prefill_concurrency; \
+                 or grid or zip for lists"
             ),
         ),
     }

@@ -10,6 +10,7 @@ mod file;
 mod fingerprint;
 mod grids;
 mod load;
+mod media;
 mod recipe;
 mod repeats;
 mod search;
@@ -29,6 +30,10 @@ pub use draft::{Draft, Many, PhaseDraft};
 pub(crate) use file::flags_of_peers;
 pub use file::{FromFile, Names, OfPeer, read};
 pub use load::{Level, Load, Pattern, PhaseSpec, Ramp, RampKind, Rate, SessionSpec, TraceSpec};
+pub use media::{
+    AudioSpec, Contents, IMAGE_SIDE_MAX, ImageFormat, ImageSource, ImageSpec, MEDIA_BYTES_MAX,
+    RankingSpec, SourceOrder,
+};
 pub use recipe::{Expanded, Expansion, PostProcess, RunGiven, SearchDraft};
 pub use repeats::{Convergence, ConvergenceMode, Repeats};
 pub use search::{Objective, Planner, SearchAxis, SearchSpec, TierSpec};
@@ -227,6 +232,8 @@ pub struct Config {
     pub stop_oversaturated: bool,
     /// Input length.
     pub isl: Lengths,
+    /// Texts, images, recordings of a request.
+    pub contents: Contents,
     /// Output length; absent means the server decides.
     pub osl: Option<Lengths>,
     /// Fix the output length (`ignore_eos` with `min_tokens`, or `min_length`).
@@ -395,6 +402,7 @@ impl Default for Config {
             stable_windows: None,
             stop_oversaturated: false,
             isl: Lengths::fixed(550.0),
+            contents: Contents::default(),
             osl: None,
             osl_deterministic: false,
             legacy_max_tokens: false,

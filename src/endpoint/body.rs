@@ -1,9 +1,9 @@
 //! What payloads are made of, and what chats and urls are put together from.
 
-use super::Endpoint;
+use super::{Endpoint, chat};
 use crate::config::Api;
 use crate::workload::Content;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 /// What a body is made of.
 #[derive(Clone, Copy, Debug)]
@@ -58,7 +58,7 @@ impl BodySpec<'_> {
 /// extra members have taken the messages away.
 pub fn chat_parts(spec: &BodySpec<'_>) -> Option<[Vec<u8>; 3]> {
     let body = Endpoint::from(Api::Chat).body(spec);
-    let message = json!({ "role": "user", "content": spec.prompt() }).to_string();
+    let message = chat::message(spec).to_string();
     let head = br#"{"messages":["#;
     let rest = body.strip_prefix(head)?.strip_prefix(message.as_bytes())?;
     Some([head.to_vec(), message.into_bytes(), rest.to_vec()])

@@ -9,6 +9,30 @@ use serde_json::{Map, Value, json};
 #[derive(Debug)]
 pub(super) struct Chat;
 
+/// What a user says: one text alone is a string, all else a list of parts.
+pub(super) fn message(spec: &BodySpec<'_>) -> Value {
+    let content = spec.content;
+    let has_media = [&content.images, &content.videos]
+        .iter()
+        .any(|all| !all.is_empty())
+        || !content.audios.is_empty();
+    if content.texts.len() <= 1 && !has_media {
+        return json!({ "role": "user", "content": spec.prompt() });
+    }
+    let texts = content.texts.iter();
+    let mut parts: Vec<Value> = texts
+        .map(|text| json!({ "type": "text", "text": text }))
+        .collect();
+    let at = |kind: &str, url: &String| json!({ "type": kind, kind: { "url": url } });
+    parts.extend(content.images.iter().map(|url| at("image_url", url)));
+    parts.extend(content.audios.iter().map(|audio| {
+        let data = json!({ "data": audio.data, "format": audio.format });
+        json!({ "type": "input_audio", "input_audio": data })
+    }));
+    parts.extend(content.videos.iter().map(|url| at("video_url", url)));
+    json!({ "role": "user", "content": parts })
+}
+
 impl Kind for Chat {
     fn path(&self, _streaming: bool, _model: &str) -> String {
         "/v1/chat/completions".into()
@@ -16,8 +40,7 @@ impl Kind for Chat {
 
     fn members(&self, spec: &BodySpec<'_>) -> Map<String, Value> {
         let mut members = Map::new();
-        let messages = json!([{ "role": "user", "content": spec.prompt() }]);
-        members.insert("messages".into(), messages);
+        members.insert("messages".into(), json!([message(spec)]));
         let key = match spec.legacy_max_tokens {
             true => "max_tokens",
             false => "max_completion_tokens",

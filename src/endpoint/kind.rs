@@ -2,8 +2,8 @@
 
 use super::voice::{Line, Voice};
 use super::{BodySpec, ErrorPart, Part, scan, shapes, text};
-use super::{chat, completions, huggingface, messages, raw, responses, sglang, solido, template};
-use super::{triton, usage};
+use super::{audio, chat, completions, embeddings, huggingface, images, messages, rankings, raw};
+use super::{responses, sglang, solido, template, triton, usage};
 use crate::config::{Api, Config};
 use crate::workload::Content;
 use serde_json::{Map, Value};
@@ -37,6 +37,11 @@ pub(super) trait Kind: Debug + Send + Sync {
     fn headers(&self, key: Option<&str>) -> Vec<(&'static str, String)> {
         let bearer = key.map(|key| ("Authorization", format!("Bearer {key}")));
         bearer.into_iter().collect()
+    }
+
+    /// The same as [`Kind::read`] from a whole answer's bytes, where most of them need no reading.
+    fn skim(&self, _data: &[u8]) -> Option<Part<'static>> {
+        None
     }
 
     /// What an event or a whole answer says that is no error of the common shapes.
@@ -75,6 +80,16 @@ impl From<Api> for Endpoint {
             Api::Template => Arc::new(template::Template::default()),
             Api::TritonTensorrtllm => Arc::new(triton::Triton { vllm: false }),
             Api::TritonVllm => Arc::new(triton::Triton { vllm: true }),
+            Api::Embeddings => Arc::new(embeddings::Embeddings::Texts),
+            Api::ChatEmbeddings => Arc::new(embeddings::Embeddings::Chat),
+            Api::NimEmbeddings => Arc::new(embeddings::Embeddings::Nim),
+            Api::NimRankings => Arc::new(rankings::Rankings::Nim),
+            Api::CohereRankings => Arc::new(rankings::Rankings::Cohere),
+            Api::HfTeiRankings => Arc::new(rankings::Rankings::Tei),
+            Api::ImageRetrieval => Arc::new(images::Retrieval),
+            Api::ImageGeneration => Arc::new(images::Generation),
+            Api::ImageEdit => Arc::new(images::Edit),
+            Api::AudioTranscription => Arc::new(audio::Transcription),
         };
         Endpoint { api, kind }
     }
@@ -184,6 +199,9 @@ impl Endpoint {
 
     /// What a whole answer says. Errors: it is no JSON.
     pub fn read_body<'a>(&self, body: &'a [u8]) -> Result<Part<'a>, String> {
+        if let Some(part) = self.kind.skim(body) {
+            return Ok(part);
+        }
         let read = self.read(body);
         read.map_err(|reason| format!("the answer is no JSON: {reason}"))
     }

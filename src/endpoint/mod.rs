@@ -60,14 +60,20 @@ impl<'a> Part<'a> {
     }
 }
 
+mod audio;
 mod body;
 mod chat;
 mod completions;
+mod embeddings;
 mod guess;
 mod huggingface;
+mod images;
 mod kind;
+mod lists;
 mod messages;
+mod multipart;
 mod openai;
+mod rankings;
 mod raw;
 mod reader;
 mod responses;
@@ -84,6 +90,7 @@ pub mod voice;
 
 pub use body::{BodySpec, chat_parts, join};
 pub use kind::Endpoint;
+pub use multipart::{FormPart, form_parts};
 pub use reader::EventReader;
 pub use text::{quote, unescape};
 

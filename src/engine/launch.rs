@@ -89,6 +89,7 @@ impl Core {
         record.url = u16::try_from(target).unwrap_or(u16::MAX);
         record.requested_input = Some(request.input_tokens);
         record.requested_output = request.output_tokens;
+        record.media = request.media;
         record.buffers = self.plan.buffers.try_recv().unwrap_or_default();
         let plan = &self.plan;
         if plan.raw {

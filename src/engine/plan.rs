@@ -8,7 +8,7 @@ use crate::endpoint::Endpoint;
 use crate::http::{Template, TlsClient, Via};
 use crate::runtime::Dial;
 use crate::stats::summary::CoreReport;
-use crate::stats::{Buffers, CoreRecorder, Record};
+use crate::stats::{Buffers, CoreRecorder, Media, Record};
 use crossbeam_channel::{Receiver, Sender};
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -30,12 +30,14 @@ pub struct Target {
 /// One request's body and what it asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// JSON.
+    /// JSON, or a form.
     pub body: Arc<[u8]>,
     /// Tokens in the prompt.
     pub input_tokens: u32,
     /// `max_tokens`, when asked.
     pub output_tokens: Option<u32>,
+    /// Images and recordings in it.
+    pub media: Media,
     /// The session that it opens; absent where it stands alone.
     pub talk: Option<Arc<Talk>>,
 }
@@ -60,6 +62,8 @@ pub struct Turn {
     pub tokens: u32,
     /// `max_tokens`, when asked.
     pub output_tokens: Option<u32>,
+    /// Images and recordings of the message.
+    pub media: Media,
     /// How long the user thinks after the answer before.
     pub think: Ns,
     /// When it is due at the earliest, from the phase's start, in place of `think`.

@@ -62,6 +62,7 @@ impl Session {
             body: self.talk.body(&self.said, turn).into(),
             input_tokens: turn.tokens,
             output_tokens: turn.output_tokens,
+            media: turn.media,
             talk: None,
         }
     }

@@ -1,8 +1,9 @@
 //! A request's bytes -> what it asks.
 
 use crate::config::Api;
-use crate::endpoint::Endpoint;
+use crate::endpoint::{Endpoint, FormPart, form_parts};
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -108,6 +109,11 @@ struct Body<'a> {
     text: Option<&'a RawValue>,
     #[serde(borrow)]
     query: Option<&'a RawValue>,
+    /// Of a ranking, as its APIs call them.
+    #[serde(borrow, alias = "documents", alias = "texts")]
+    passages: Option<&'a RawValue>,
+    /// Images to show before the last one.
+    partial_images: Option<u32>,
 }
 
 impl Body<'_> {
@@ -115,7 +121,7 @@ impl Body<'_> {
     fn prompt(&self) -> Option<&RawValue> {
         let openai = self.messages.or(self.prompt).or(self.input);
         let others = self.text_input.or(self.inputs).or(self.text);
-        openai.or(others).or(self.query)
+        openai.or(others).or(self.passages).or(self.query)
     }
 
     /// The longest answer, likewise.
@@ -130,6 +136,7 @@ impl Body<'_> {
                     .into_iter()
                     .find_map(|one| one.max_tokens.or(one.max_new_tokens))
             })
+            .or(self.partial_images)
     }
 }
 
@@ -324,6 +331,9 @@ fn meant(api: Api, body: &Body<'_>) -> Api {
 }
 
 fn ask(api: Api, model: Option<&str>, streams: bool, body: &[u8]) -> Route {
+    if let Some(parts) = form_parts(body) {
+        return Route::Generate(ask_of_form(api, &parts));
+    }
     let body: Body = match serde_json::from_slice(body) {
         Ok(body) => body,
         Err(error) => return Route::BadBody(error.to_string()),
@@ -337,16 +347,42 @@ fn ask(api: Api, model: Option<&str>, streams: bool, body: &[u8]) -> Route {
             .or(body.model.as_deref())
             .unwrap_or("mock-model")
             .to_owned(),
-        streams: streams || !api.is_triton() && body.stream.unwrap_or(false),
+        streams: streams || !api.is_triton() && api.streams() && body.stream.unwrap_or(false),
         max_tokens: body.max_tokens(),
         prompt_bytes: body.prompt().map_or(0, |prompt| prompt.get().len()),
+        inputs: body
+            .input
+            .or(body.passages)
+            .map_or(1, |list| entries(list.get())),
         wants_usage: !on_demand
             || body
                 .stream_options
                 .and_then(|options| options.include_usage)
                 .unwrap_or(false),
-        inputs: 1,
     })
+}
+
+/// Entries of a list; anything else is one.
+fn entries(json: &str) -> usize {
+    serde_json::from_str::<Vec<IgnoredAny>>(json).map_or(1, |all| all.len())
+}
+
+/// A form has its prompt and model as fields, and a file for each input.
+fn ask_of_form(api: Api, parts: &[FormPart<'_>]) -> Ask {
+    let field = |name: &str| {
+        let mut fields = parts.iter().filter(|part| part.filename.is_none());
+        let found = fields.find(|part| part.name == name)?;
+        std::str::from_utf8(found.bytes).ok()
+    };
+    Ask {
+        api,
+        model: field("model").unwrap_or("mock-model").to_owned(),
+        streams: false,
+        wants_usage: false,
+        max_tokens: None,
+        prompt_bytes: field("prompt").map_or(0, str::len),
+        inputs: parts.iter().filter(|part| part.filename.is_some()).count(),
+    }
 }
 
 #[cfg(test)]

@@ -130,7 +130,12 @@ impl Worker {
             clippy::cast_sign_loss,
             reason = "saturates"
         )]
-        let total = asked.unwrap_or(law.round() as u32).clamp(1, TOKENS_MAX);
+        let law = match (ask.api.has_tokens(), ask.streams) {
+            (true, _) => law.round() as u32,
+            // An answer that is no text is there at once; of images some are seen before the last.
+            (false, streams) => 1 + u32::from(streams),
+        };
+        let total = asked.unwrap_or(law).clamp(1, TOKENS_MAX);
         let total = if fault == Fault::Empty { 0 } else { total };
         let reasoning = options.reasoning.min(total);
         let prompt = options
@@ -141,7 +146,10 @@ impl Worker {
             shapes,
             id,
             streams: ask.streams,
-            usage: wants.then(|| usage(options.usage, prompt, total, reasoning)),
+            usage: wants.then(|| {
+                let said = if ask.api.has_tokens() { total } else { 0 };
+                usage(options.usage, prompt, said, reasoning.min(said))
+            }),
             is_length: asked.is_some(),
             end: if fault.breaks_off() { total / 2 } else { total },
             fault,

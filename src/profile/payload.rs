@@ -5,7 +5,8 @@ use crate::base::{Ns, Rng, rng::Stream};
 use crate::config::{Config, Lengths, SessionSpec, TokenCount};
 use crate::endpoint::{self, BodySpec, Endpoint};
 use crate::engine::{Drawn, Request, Talk, Turn};
-use crate::workload::{Content, Prompt, PromptSource, TraceInput, draw};
+use crate::stats::Media;
+use crate::workload::{self, Content, Prompt, PromptSource, TraceInput, draw};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
@@ -19,6 +20,20 @@ const WARMUP_SALT: u64 = 1 << 61;
 /// More than the turns of any session: each has a prompt of its own.
 const TURNS_STRIDE: u64 = 10_007;
 
+/// Of the further texts of a request.
+const BATCH_SALT: u64 = 1 << 63;
+/// More than the texts of any request.
+const BATCH_STRIDE: u64 = 100_003;
+/// Of a key, the part that says which entry it is.
+const NUMBER: u64 = (1 << 60) - 1;
+
+/// What one request asks, and how much that is.
+struct Asked {
+    content: Content,
+    tokens: u32,
+    media: Media,
+}
+
 /// Builds the request of any number; the same on any core.
 pub struct Builder {
     config: Arc<Config>,
@@ -26,6 +41,7 @@ pub struct Builder {
     model: String,
     prompts: PromptSource,
     replay: Option<Arc<Replay>>,
+    media: workload::Media,
     /// Texts of a trace's blocks, with their tokens after a space.
     blocks: Mutex<HashMap<(u64, u32), Block>>,
 }
@@ -40,6 +56,7 @@ impl Builder {
         model: String,
         prompts: PromptSource,
         replay: Option<Arc<Replay>>,
+        media: workload::Media,
     ) -> Builder {
         Builder {
             endpoint: Endpoint::of(&config),
@@ -47,6 +64,7 @@ impl Builder {
             model,
             prompts,
             replay,
+            media,
             blocks: Mutex::default(),
         }
     }
@@ -88,20 +106,74 @@ impl Builder {
     }
 
     fn alone(&self, entry: u64) -> Request {
-        let (prompt, output_tokens) = self.ask(entry, true);
-        self.one(prompt, output_tokens)
+        let osl = self.config.osl;
+        let output_tokens = osl.map(|osl| self.drawn(osl, Stream::OutputLength, entry));
+        self.one(self.asked(entry, None, true), output_tokens)
     }
 
     /// A request that stands alone.
-    fn one(&self, prompt: Prompt, output_tokens: Option<u32>) -> Request {
-        let content = Content::of(prompt.text);
-        let body = self.endpoint.body(&self.spec(&content, output_tokens));
+    fn one(&self, asked: Asked, output_tokens: Option<u32>) -> Request {
+        let body = self
+            .endpoint
+            .body(&self.spec(&asked.content, output_tokens));
         Request {
             body: body.into(),
-            input_tokens: prompt.tokens,
+            input_tokens: asked.tokens,
             output_tokens,
+            media: asked.media,
             talk: None,
         }
+    }
+
+    /// The contents of a key, after a prompt that is there already. The first of a talk is shorter
+    /// by what the chat template puts around it, so that the request has the asked length.
+    fn asked(&self, key: u64, prompt: Option<Prompt>, is_first: bool) -> Asked {
+        let contents = &self.config.contents;
+        let measured = key & WARMUP_SALT == 0;
+        let images = self.media.images(key & NUMBER, measured);
+        let (audios, audio) = self.media.audios(key & NUMBER, measured);
+        let media = Media {
+            images: u32::try_from(images.len()).unwrap_or(u32::MAX),
+            audio,
+        };
+        let mut prompts = Vec::new();
+        let mut query = None;
+        if let Some(ranking) = contents.ranking {
+            let length = self.drawn(ranking.query, Stream::QueryLength, key);
+            query = Some(self.prompts.prompt(key, length));
+            let count = self.drawn(ranking.passages, Stream::Passages, key);
+            prompts.extend((1..=count).map(|at| self.prompt(further(key, at), ranking.passage)));
+        } else if self.config.api.takes_text() && contents.texts > 0 {
+            let own = || {
+                let length = self.drawn(self.config.isl, Stream::InputLength, key);
+                let frame = if is_first { self.prompts.frame() } else { 0 };
+                self.prompts.prompt(key, length.saturating_sub(frame))
+            };
+            let first = self.as_message(prompt.unwrap_or_else(own), is_first);
+            let rest = (1..contents.texts).map(|at| self.prompt(further(key, at), self.config.isl));
+            prompts = std::iter::once(first).chain(rest).collect();
+        }
+        let tokens = prompts.iter().chain(&query).map(|prompt| prompt.tokens);
+        Asked {
+            tokens: tokens.fold(0, u32::saturating_add),
+            content: Content {
+                texts: prompts.into_iter().map(|prompt| prompt.text).collect(),
+                query: query.map(|query| query.text),
+                images,
+                audios,
+                videos: Vec::new(),
+            },
+            media,
+        }
+    }
+
+    fn prompt(&self, key: u64, lengths: Lengths) -> Prompt {
+        let length = self.drawn(lengths, Stream::InputLength, key);
+        self.prompts.prompt(key, length)
+    }
+
+    fn drawn(&self, lengths: Lengths, stream: Stream, key: u64) -> u32 {
+        draw(lengths, self.config.seed, stream, key)
     }
 
     fn talk(&self, session: &SessionSpec, entry: u64) -> Request {
@@ -109,35 +181,41 @@ impl Builder {
         let turns = draw(session.turns, seed, Stream::Session, entry);
         let turn = |number: u32| {
             let key = entry.wrapping_mul(TURNS_STRIDE) + u64::from(number);
-            let (prompt, output_tokens) = self.ask(key, number == 0);
+            let osl = self.config.osl;
+            let output_tokens = osl.map(|osl| self.drawn(osl, Stream::OutputLength, key));
             let think_ms = match number {
                 0 => 0.0,
                 _ => think(session, seed, key),
             };
+            let think = Ns::from_secs_f64(think_ms / 1e3);
             (
-                prompt,
+                self.asked(key, None, number == 0),
                 output_tokens,
-                Ns::from_secs_f64(think_ms / 1e3),
+                think,
                 None,
             )
         };
         self.say((0..turns).map(turn))
     }
 
-    /// A session of these turns: prompt, length, time to think, time at the earliest.
-    fn say(&self, turns: impl Iterator<Item = (Prompt, Option<u32>, Ns, Option<Ns>)>) -> Request {
+    /// A session of these turns: content, length, time to think, time at the earliest.
+    fn say(&self, turns: impl Iterator<Item = (Asked, Option<u32>, Ns, Option<Ns>)>) -> Request {
         let mut head = Vec::new();
-        let turn = |(prompt, output_tokens, think, at): (Prompt, Option<u32>, Ns, Option<Ns>)| {
+        // A turn's body has the images and recordings of those before it, too.
+        let mut media = Media::default();
+        let turn = |(asked, output_tokens, think, at): (Asked, Option<u32>, Ns, Option<Ns>)| {
+            media.images = media.images.saturating_add(asked.media.images);
+            media.audio = media.audio + asked.media.audio;
             // Only `messages` of the extra inputs takes them away, and is refused.
-            let content = Content::of(prompt.text);
-            let parts = endpoint::chat_parts(&self.spec(&content, output_tokens));
+            let parts = endpoint::chat_parts(&self.spec(&asked.content, output_tokens));
             let [front, message, tail] = parts.unwrap_or_default();
             head = front;
             Turn {
                 message: message.into(),
                 tail: tail.into(),
-                tokens: prompt.tokens,
+                tokens: asked.tokens,
                 output_tokens,
+                media,
                 think,
                 at,
             }
@@ -149,6 +227,7 @@ impl Builder {
             body: talk.body(&[], &talk.turns[0]).into(),
             input_tokens: talk.turns[0].tokens,
             output_tokens: talk.turns[0].output_tokens,
+            media: talk.turns[0].media,
             talk: Some(Arc::new(talk)),
         }
     }
@@ -160,8 +239,9 @@ impl Builder {
             let osl = self.config.osl;
             let drawn =
                 || osl.map(|osl| draw(osl, self.config.seed, Stream::OutputLength, turn.entry));
+            let prompt = self.replay_prompt(turn, salt);
             (
-                self.as_message(self.replay_prompt(turn, salt), is_first),
+                self.asked(turn.entry ^ salt, Some(prompt), is_first),
                 turn.output_tokens.or_else(drawn),
             )
         };
@@ -228,18 +308,6 @@ impl Builder {
         Prompt { text, tokens }
     }
 
-    /// Prompt and length of an entry. The first of a talk is shorter by what the chat template puts
-    /// around it, so that the request has the asked length.
-    fn ask(&self, entry: u64, is_first: bool) -> (Prompt, Option<u32>) {
-        let config = &*self.config;
-        let input_tokens = draw(config.isl, config.seed, Stream::InputLength, entry);
-        let frame = if is_first { self.prompts.frame() } else { 0 };
-        let input_tokens = input_tokens.saturating_sub(frame);
-        let output = |osl| draw(osl, config.seed, Stream::OutputLength, entry);
-        let prompt = self.prompts.prompt(entry, input_tokens);
-        (self.as_message(prompt, is_first), config.osl.map(output))
-    }
-
     /// A prompt with the tokens that its message has, where a chat template is counted.
     fn as_message(&self, prompt: Prompt, is_first: bool) -> Prompt {
         match self.config.tokenizer.has_template {
@@ -264,6 +332,11 @@ impl Builder {
             extra: &self.config.extra_inputs,
         }
     }
+}
+
+/// The key of a further text of a request.
+fn further(key: u64, at: u32) -> u64 {
+    key.wrapping_mul(BATCH_STRIDE).wrapping_add(at.into()) ^ BATCH_SALT
 }
 
 /// How long a user thinks before a turn, in ms: normal, never below 0.

@@ -3,8 +3,10 @@
 use super::{ends, route, setup};
 use crate::base::REDACTED;
 use crate::config::{Config, Level, Load, PhaseSpec, Ramp, hide_header, hide_members, hide_target};
+use crate::endpoint::{FormPart, form_parts};
 use crate::engine::{Request, Target};
 use crate::stats::metric;
+use serde_json::json;
 use std::borrow::Cow;
 use std::fmt::Write;
 
@@ -74,7 +76,7 @@ pub fn describe(config: &Config, target: &Target, request: &Request, cores: &[us
     let _ = writeln!(
         text,
         "\n{head}\n\n{body}\n\n{}\n",
-        curl(config, &head, &body)
+        curl(config, &head, &given(&request.body, &body))
     );
     text
 }
@@ -105,6 +107,9 @@ pub fn hides_inputs(config: &Config) -> bool {
 
 /// A body as it may be shown: without the secrets of its extra inputs, where it has some.
 pub fn shown_body(body: &[u8], hides: bool) -> Cow<'_, str> {
+    if let Some(parts) = form_parts(body) {
+        return shown_form(&parts, hides).into();
+    }
     let parsed = hides.then(|| serde_json::from_slice(body).ok());
     match parsed.flatten() {
         Some(mut value) => {
@@ -113,6 +118,29 @@ pub fn shown_body(body: &[u8], hides: bool) -> Cow<'_, str> {
         }
         None => String::from_utf8_lossy(body),
     }
+}
+
+/// A form as JSON: its fields, and of each file the name and the length.
+fn shown_form(parts: &[FormPart<'_>], hides: bool) -> String {
+    let mut fields = serde_json::Map::new();
+    let mut files = Vec::new();
+    for part in parts {
+        match part.filename {
+            Some(filename) => files.push(json!({
+                "name": part.name, "filename": filename, "bytes": part.bytes.len(),
+            })),
+            None => {
+                let text = String::from_utf8_lossy(part.bytes);
+                fields.insert(part.name.into(), text.into());
+            }
+        }
+    }
+    let mut fields = fields.into();
+    if hides {
+        hide_members(&mut fields, &mut Vec::new());
+    }
+    fields["files"] = files.into();
+    fields.to_string()
 }
 
 /// A load in words.
@@ -173,7 +201,8 @@ fn end(phase: &PhaseSpec, is_default: bool) -> String {
     format!("{}{said}", ends.join(" or "))
 }
 
-fn curl(config: &Config, head: &str, body: &str) -> String {
+fn curl(config: &Config, head: &str, given: &[(&str, String)]) -> String {
+    let is_form = given.iter().any(|(flag, _)| *flag == "-F");
     let url = config.urls.first();
     let origin = url.map_or(String::new(), |url| {
         format!(
@@ -198,9 +227,30 @@ fn curl(config: &Config, head: &str, body: &str) -> String {
         .find_map(|line| line.strip_prefix("X-Request-ID: "));
     let id = id.map(|id| ("X-Request-ID".to_string(), id.to_string()));
     for (name, value) in setup::headers(config).into_iter().chain(id) {
+        // curl parts a form by a mark of its own.
+        if is_form && name == "Content-Type" {
+            continue;
+        }
         let value = hide_header(&name, &value, &mut Vec::new());
         let _ = write!(line, " -H {}", quote(&format!("{name}: {value}")));
     }
-    let _ = write!(line, " -d {}", quote(body));
+    for (flag, value) in given {
+        let _ = write!(line, " {flag} {}", quote(value));
+    }
     line
+}
+
+/// A body as curl takes it: `shown`, or the fields of a form and the files that it is to have.
+fn given(body: &[u8], shown: &str) -> Vec<(&'static str, String)> {
+    let Some(parts) = form_parts(body) else {
+        return vec![("-d", shown.to_string())];
+    };
+    let part = |part: &FormPart<'_>| match part.filename {
+        Some(filename) => ("-F", format!("{}=@{filename}", part.name)),
+        None => (
+            "--form-string",
+            format!("{}={}", part.name, String::from_utf8_lossy(part.bytes)),
+        ),
+    };
+    parts.iter().map(part).collect()
 }

@@ -15,7 +15,7 @@ use crate::endpoint::Endpoint;
 use crate::engine::{Drawn, FailureLimit, Pace, Requests, Target};
 use crate::runtime;
 use crate::view::{show, tell};
-use crate::workload::{Hub, Progress, Tokenizer, TokenizerChoice, unpack_corpus};
+use crate::workload::{Hub, Progress, PromptSource, Tokenizer, TokenizerChoice, unpack_corpus};
 use crossbeam_channel::{RecvTimeoutError, bounded};
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -164,6 +164,7 @@ fn prepare_all(
         RunDir::check(&outcome::artifact_path(&config), &files::names(&config))
             .map_err(|error| Early::usage(error.to_string()))?;
     }
+    let media = setup::media(&config, &options).map_err(Early::usage)?;
     let (tokenizer, choice) = load_tokenizer(&config, steps, ready)?;
     start_demo(&mut config, launch, &cores, ready)?;
     let (reaching, server, is_new) = meet(&mut config, steps, ready)?;
@@ -173,7 +174,8 @@ fn prepare_all(
     let total = setup::total(&options);
     let bodies = total.map_or("the first requests".into(), |n| format!("{n} requests"));
     steps.begin(format!("preparing {bodies}"));
-    let payloads = setup::payloads(&config, &model, &tokenizer, replay, &options, &cores);
+    let sources = (PromptSource::new(tokenizer.clone(), config.seed), media);
+    let payloads = setup::payloads(&config, &model, sources, replay, &options, &cores);
     steps.end();
     if config.dry_run {
         return show_plan(&config, &server.targets[0], &payloads, &cores);

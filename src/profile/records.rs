@@ -30,6 +30,8 @@ pub struct RecordPlan {
     pub tokenizer: Arc<Tokenizer>,
     /// Sessions may have several turns.
     pub turns: bool,
+    /// Answers are text.
+    pub has_tokens: bool,
     /// Whose counts to use.
     pub token_count: TokenCount,
     /// Says when the measurement began.
@@ -75,6 +77,9 @@ pub fn work(mut plan: RecordPlan) -> RecordOutcome {
             plan.accumulator.begin(from);
         }
         for mut record in batch {
+            if !plan.has_tokens {
+                record.usage = input_only(record.usage);
+            }
             let tokens = counter.count(&record, &plan, busy);
             record.tokens = tokens;
             plan.accumulator.push(&record);
@@ -130,7 +135,7 @@ impl Counter {
         let server = plan.token_count != TokenCount::Client;
         let client = plan.token_count != TokenCount::Server;
         let known = server && usage.completion.is_some();
-        let wanted = client && (record.phase == Phase::Profiling || !known);
+        let wanted = plan.has_tokens && client && (record.phase == Phase::Profiling || !known);
         if wanted && (!known || !busy && self.has_spare_time()) {
             let began = now();
             let reasoning = count_text(&plan.tokenizer, &record.buffers.reasoning);
@@ -177,6 +182,15 @@ impl Counter {
     fn has_spare_time(&self) -> bool {
         let passed = now().saturating_since(self.since).as_secs();
         self.spent.as_secs() < 0.05 + passed * SPARE_SHARE
+    }
+}
+
+/// Of an answer that is no text only the prompt's tokens are told.
+fn input_only(usage: Usage) -> Usage {
+    Usage {
+        prompt: usage.prompt,
+        cache_read: usage.cache_read,
+        ..Usage::default()
     }
 }
 

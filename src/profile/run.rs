@@ -206,6 +206,7 @@ impl Bench {
             buffers,
             tokenizer: prepared.tokenizer.clone(),
             turns: config.session.is_some(),
+            has_tokens: config.api.has_tokens(),
             token_count: config.token_count,
             pace: pace.clone(),
             accumulator: Accumulator::new(accumulate_options(config, info.anchor))
@@ -352,7 +353,7 @@ fn slice_length(config: &Config) -> Option<Ns> {
 
 fn accumulate_options(config: &Config, anchor: Anchor) -> AccumulateOptions {
     AccumulateOptions {
-        streaming: config.streaming,
+        streaming: config.streaming && config.api.has_tokens(),
         goodput: config
             .goodput
             .iter()

@@ -11,7 +11,7 @@ use crate::engine::{GatePlan, PaceOptions, PhasePlan, Target};
 use crate::http::{Template, TlsClient, TlsOptions};
 use crate::runtime;
 use crate::schedule::{Arrivals, Curve, Gaps, Law, Users};
-use crate::workload::{PromptSource, Tokenizer};
+use crate::workload::{Media, PromptSource};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -306,17 +306,24 @@ pub fn check_limits(config: &Config) -> Result<Vec<String>, String> {
     route::check(config, streams)
 }
 
+/// The images and recordings of a run. Errors: they cannot be made.
+pub fn media(config: &Config, pace: &PaceOptions) -> Result<Media, String> {
+    let wanted = [total(pace), config.dataset_entries];
+    let wanted = wanted.into_iter().flatten().min();
+    Media::make(&config.contents, config.seed, wanted)
+}
+
 /// The request bodies of a run.
 pub fn payloads(
     config: &Arc<Config>,
     model: &str,
-    tokenizer: &Arc<Tokenizer>,
+    sources: (PromptSource, Media),
     replay: Option<Arc<Replay>>,
     pace: &PaceOptions,
     workers: &[usize],
 ) -> Payloads {
-    let prompts = PromptSource::new(tokenizer.clone(), config.seed);
-    let builder = Builder::new(config.clone(), model.to_string(), prompts, replay);
+    let (prompts, media) = sources;
+    let builder = Builder::new(config.clone(), model.to_string(), prompts, replay, media);
     let count = |measured: bool| -> Option<u64> {
         let own = pace
             .phases

@@ -12,6 +12,8 @@ use std::sync::{Arc, Condvar, Mutex};
 const RING_SLOTS: u64 = 16_384;
 /// And as few as this when each is large.
 const RING_SLOTS_MIN: u64 = 64;
+/// And of giant ones: what is built, sent and waited for.
+const RING_SLOTS_LEAST: u64 = 4;
 /// Requests built at once before the start.
 const BUILD_AHEAD: u64 = 20_000;
 /// Of a ring, those that are there before the start; of sessions there are fewer, of more prompts.
@@ -174,7 +176,10 @@ impl RingState {
         workers: Vec<usize>,
     ) -> Arc<RingState> {
         let fit = limits::PAYLOAD_ARENA_BYTES_MAX as u64 / size.max(1);
-        let slots = fit.clamp(RING_SLOTS_MIN, RING_SLOTS);
+        // Where bodies hold images, even the least number of places would fill the memory.
+        let least = limits::PAYLOAD_RING_BYTES_MAX as u64 / size.max(1);
+        let least = least.clamp(RING_SLOTS_LEAST, RING_SLOTS_MIN);
+        let slots = fit.clamp(least, RING_SLOTS);
         let first = match builder.is_heavy() {
             true => FIRST_SESSIONS,
             false => FIRST_LAP,
@@ -266,7 +271,7 @@ impl Requests for Payloads {
 mod tests {
     use super::*;
     use crate::config::{Config, Lengths};
-    use crate::workload::{PromptSource, Tokenizer};
+    use crate::workload::{Media, PromptSource, Tokenizer};
 
     #[test]
     fn entries_are_built_once_and_used_in_turn_however_long_the_run() {
@@ -281,7 +286,15 @@ mod tests {
         });
         let tokenizer = Arc::new(tokenizer);
         let prompts = || PromptSource::new(tokenizer.clone(), config.seed);
-        let build = || Builder::new(config.clone(), "m".into(), prompts(), None);
+        let build = || {
+            Builder::new(
+                config.clone(),
+                "m".into(),
+                prompts(),
+                None,
+                Media::default(),
+            )
+        };
         for total in [None, Some(2), Some(1_000_000)] {
             let payloads = Payloads::new(build(), Some(Some(2)), total, &[]);
             assert!(matches!(payloads.measured, Store::Arena(_)), "{total:?}");

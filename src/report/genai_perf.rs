@@ -347,7 +347,7 @@ fn load(config: &Config) -> Value {
 fn input(config: &Config) -> Value {
     let lengths = |lengths: Lengths| json!({"mean": lengths.mean, "stddev": lengths.stddev});
     let mut out = Map::new();
-    out.insert("batch_size".into(), 1.into());
+    out.insert("batch_size".into(), config.contents.texts.into());
     if !config.extra_inputs.is_empty() {
         out.insert("extra".into(), config.extra_inputs_shown().into());
     }

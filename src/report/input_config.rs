@@ -131,7 +131,39 @@ fn dataset(config: &Config) -> Value {
     if let Some(osl) = config.osl {
         prompts["osl"] = lengths(osl);
     }
+    if config.contents.texts != 1 {
+        prompts["batch_size"] = config.contents.texts.into();
+    }
     out.insert("prompts".into(), prompts);
+    if let Some(images) = &config.contents.images {
+        let mut shown = json!({"batch_size": images.count});
+        if let Some((width, height)) = images.size {
+            shown["width"] = lengths(width);
+            shown["height"] = lengths(height);
+        }
+        out.insert("images".into(), shown);
+    }
+    if let Some(audio) = &config.contents.audios {
+        let khz = audio.rates_hz.iter().map(|&hz| f64::from(hz) / 1e3);
+        let khz: Vec<f64> = khz.collect();
+        let shown = json!({
+            "batch_size": audio.count,
+            "length": lengths(audio.seconds),
+            "format": "wav",
+            "depths": audio.depths,
+            "sample_rates": khz,
+            "channels": audio.channels,
+        });
+        out.insert("audio".into(), shown);
+    }
+    if let Some(ranking) = &config.contents.ranking {
+        let shown = json!({
+            "passages": lengths(ranking.passages),
+            "passage_tokens": lengths(ranking.passage),
+            "query_tokens": lengths(ranking.query),
+        });
+        out.insert("rankings".into(), shown);
+    }
     Value::Object(out)
 }
 

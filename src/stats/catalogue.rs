@@ -148,7 +148,8 @@ mod tests {
     use crate::stats::figures::named;
     use crate::stats::summary::{Figure, GpuSummary};
     use crate::stats::{
-        AccumulateOptions, Accumulator, Failure, FailureKind, Record, Stage, TokenCounts, Usage,
+        AccumulateOptions, Accumulator, Failure, FailureKind, Media, Record, Stage, TokenCounts,
+        Usage,
     };
 
     /// A streamed request with all that a record can have.
@@ -173,6 +174,10 @@ mod tests {
             done: at(50),
             requested_output: Some(8),
             requested_input: Some(12),
+            media: Media {
+                images: 2,
+                audio: at(10),
+            },
             tokens: TokenCounts {
                 input: Some(12),
                 output: Some(6),

@@ -249,6 +249,44 @@ pub fn osl_mismatch_pct(r: &Record) -> Option<f64> {
     let asked = count(r.requested_output).and_then(positive)?;
     Some(100.0 * (output_sequence_length(r)? - asked) / asked)
 }
+/// Seconds of the recordings that were sent.
+pub fn audio_duration(r: &Record) -> Option<f64> {
+    positive(r.media.audio.as_secs())
+}
+/// Seconds of recordings over seconds of latency.
+///
+/// ```
+/// use tokenring::base::Ns;
+/// use tokenring::stats::{Record, metric::rtfx};
+/// let mut r = Record { last_content: Some(Ns::from_ms(1_000)), ..Record::default() };
+/// assert_eq!(rtfx(&r), None);
+/// r.media.audio = Ns::from_ms(10_000);
+/// assert_eq!(rtfx(&r), Some(10.0));
+/// ```
+pub fn rtfx(r: &Record) -> Option<f64> {
+    Some(audio_duration(r)? / (positive(request_latency(r)?)? / 1e3))
+}
+/// Images sent; absent without.
+pub fn num_images(r: &Record) -> Option<f64> {
+    positive(f64::from(r.media.images))
+}
+/// Images over seconds of latency.
+///
+/// ```
+/// use tokenring::base::Ns;
+/// use tokenring::stats::{Record, metric::{image_latency, image_throughput}};
+/// let mut r = Record { last_content: Some(Ns::from_ms(1_000)), ..Record::default() };
+/// r.media.images = 5;
+/// assert_eq!(image_throughput(&r), Some(5.0));
+/// assert_eq!(image_latency(&r), Some(200.0));
+/// ```
+pub fn image_throughput(r: &Record) -> Option<f64> {
+    Some(num_images(r)? / (positive(request_latency(r)?)? / 1e3))
+}
+/// Latency over images, in ms.
+pub fn image_latency(r: &Record) -> Option<f64> {
+    Some(request_latency(r)? / num_images(r)?)
+}
 /// True when the output misses the asked length by more than 5 % or 50 tokens.
 pub fn is_osl_mismatch(r: &Record) -> Option<bool> {
     let asked = count(r.requested_output).and_then(positive)?;
@@ -431,6 +469,12 @@ pub static METRICS: &[Metric] = &[
     m!("active_prefill_throughput_per_user", "Active Prefill Throughput Per User",
         "tokens/sec/user", Run).more(),
     m!("active_total_throughput", "Active Total Throughput", "tokens/sec", Run).more(),
+    m!("num_images", "Number of Images", "images", Per(num_images)).more().whole(),
+    m!("image_throughput", "Image Throughput", "images/sec", Per(image_throughput))
+        .more().at(Main, 860),
+    m!("image_latency", "Image Latency", "ms/image", Per(image_latency)).at(Main, 861),
+    m!("audio_duration", "Audio Duration", "sec", Per(audio_duration)),
+    m!("rtfx", "Inverse Real-Time Factor (RTFx)", "ratio", Per(rtfx)).more().at(Main, 850),
     m!("credit_to_start_latency", "Credit-to-Start Latency", "ms",
         Per(|r| Some(r.start.saturating_since(r.due).as_ms()))),
     m!("effective_latency", "Effective Latency (CO-aware)", "ms",

@@ -57,7 +57,7 @@ pub use gate::{Gate, Limit, Op};
 pub use histogram::{Histogram, Interval, IntervalLog};
 pub use metric::Metric;
 pub use record::{
-    Buffers, Failure, FailureKind, Phase, Record, Stage, TokenCounts, TokenSource, Usage,
+    Buffers, Failure, FailureKind, Media, Phase, Record, Stage, TokenCounts, TokenSource, Usage,
 };
 pub use recorded::{Recorded, RecordedFigures};
 pub use recorder::{CoreRecorder, StampErrors};

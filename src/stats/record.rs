@@ -126,6 +126,15 @@ impl Usage {
     }
 }
 
+/// What a request held beside text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Media {
+    /// Images sent.
+    pub images: u32,
+    /// Recordings sent, how long they are together.
+    pub audio: Ns,
+}
+
 /// Where a token count comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum TokenSource {
@@ -255,6 +264,8 @@ pub struct Record {
     pub requested_input: Option<u32>,
     /// `max_tokens` of the request.
     pub requested_output: Option<u32>,
+    /// Images and recordings.
+    pub media: Media,
     /// Tokens of the first content event, when the server says.
     pub first_content_tokens: Option<u32>,
     /// The server's counts.

@@ -215,6 +215,7 @@ impl Requests for Same {
             body: (*b"{}").into(),
             input_tokens: 1,
             output_tokens: None,
+            media: Default::default(),
             talk: None,
         }
     }

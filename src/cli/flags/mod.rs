@@ -1,6 +1,7 @@
 //! The flags of `profile` and `analyze` as data: names of both peers, kind, help. A flag's names
 //! are also its keys in a configuration file.
 
+mod media;
 mod page;
 mod passthrough;
 mod peers;
@@ -58,7 +59,7 @@ use Kind::{Any, Integer, Many, Number, Switch, Text};
 
 /// All of them.
 fn flags() -> impl Iterator<Item = &'static Flag> {
-    [run::FLAGS, sweep::FLAGS, search::FLAGS]
+    [run::FLAGS, media::FLAGS, sweep::FLAGS, search::FLAGS]
         .into_iter()
         .flatten()
 }

@@ -66,11 +66,10 @@ const BLOCKS: &str = "the file's input_length and hash_ids say how long a block 
 const BUS: &str = "there is one process and no message bus";
 const CORPUS: &str = "prompts have one corpus: put other texts in a file, and give --input-file";
 const DATASET: &str = "nothing is fetched: put the prompts in a file, and give --input-file";
-const ENDPOINTS: &str = "chat, completions and generate have no such thing: leave it out";
 const GAPS: &str = "--trace-speedup shortens the times of a trace; or change its file";
 const GRADING: &str = "answers are not graded: run a harness for accuracy beside it";
 const LENGTHS: &str = "lengths are normal (--isl-stddev): put others in a file for --input-file";
-const MEDIA: &str = "requests are made of text alone: leave it out";
+const MEDIA: &str = "no small encoder makes WebM or MP4 here; images and audio are made";
 const MODELS: &str = "a run measures one model: give each a run of its own";
 const NETWORK: &str = "nothing is taken off: profile_export.jsonl has each connect's time";
 const PREFIX: &str = "shared prefixes are not made: put whole prompts in a file, give --input-file";
@@ -94,17 +93,6 @@ pub(super) const PEERS: &[Peer] = &[
     peer("api-host", One, Refused(API)),
     peer("api-port", One, Refused(API)),
     peer("artifact-directory", One, Refused("it is called --artifact-dir")),
-    peer("audio-batch-size", One, Refused(MEDIA)),
-    peer("audio-depths", Many, Refused(MEDIA)),
-    peer("audio-format", One, Refused(MEDIA)),
-    peer("audio-length-mean", One, Refused(MEDIA)),
-    peer("audio-length-stddev", One, Refused(MEDIA)),
-    peer("audio-num-channels", One, Refused(MEDIA)),
-    peer("audio-sample-rates", Many, Refused(MEDIA)),
-    peer("batch-size", One, Refused(ENDPOINTS)),
-    peer("batch-size-audio", One, Refused(MEDIA)),
-    peer("batch-size-image", One, Refused(MEDIA)),
-    peer("batch-size-text", One, Refused(ENDPOINTS)),
     peer("batch-size-video", One, Refused(MEDIA)),
     peer("bo-constraint-mode", One, Ignored("what --search-sla says must hold")),
     peer("burst-phase-starts", Switch, Refused(AGENTIC)),
@@ -113,7 +101,7 @@ pub(super) const PEERS: &[Peer] = &[
     peer("dataset-filter", Many, Refused(DATASET)),
     peer("dataset-sampling-strategy", One,
         Only(&["sequential"], "the order is the file's: shuffle its lines")),
-    peer("download-video-content", Switch, Refused(ENDPOINTS)),
+    peer("download-video-content", Switch, Refused("video_generation is not spoken yet: leave it out")),
     peer("export-http-trace", Switch,
         Ignored("profile_export.jsonl has these times always, as `timeline`")),
     peer("export-outputs-json", Switch,
@@ -126,14 +114,6 @@ pub(super) const PEERS: &[Peer] = &[
     peer("hf-weka-dataset", One, Refused(AGENTIC)),
     peer("ignore-trace-delays", Switch,
         Refused("take delay out of the lines, and give --no-fixed-schedule")),
-    peer("image-batch-size", One, Refused(MEDIA)),
-    peer("image-format", One, Refused(MEDIA)),
-    peer("image-height-mean", One, Refused(MEDIA)),
-    peer("image-height-stddev", One, Refused(MEDIA)),
-    peer("image-source", One, Refused(MEDIA)),
-    peer("image-source-sampling", One, Refused(MEDIA)),
-    peer("image-width-mean", One, Refused(MEDIA)),
-    peer("image-width-stddev", One, Refused(MEDIA)),
     peer("inter-turn-delay-cap-seconds", One, Refused(GAPS)),
     peer("isl-block-size", One, Refused(BLOCKS)),
     peer("log-level", One, Ignored("messages go to stderr; DEBUG and TRACE are --verbose")),
@@ -169,7 +149,6 @@ pub(super) const PEERS: &[Peer] = &[
     peer("plot-required", Switch, Ignored("a plot that is lost ends with exit code 6 in any case")),
     peer("prefix-prompt-length", One, Refused(PREFIX)),
     peer("prefix-prompt-pool-size", One, Refused(PREFIX)),
-    peer("prompt-batch-size", One, Refused(ENDPOINTS)),
     peer("prompt-corpus", One, Refused(CORPUS)),
     peer("prompt-input-tokens-block-size", One, Refused(BLOCKS)),
     peer("prompt-prefix-length", One, Refused(PREFIX)),
@@ -177,15 +156,9 @@ pub(super) const PEERS: &[Peer] = &[
     peer("public-dataset", One, Refused(DATASET)),
     peer("random-corpus-style", One, Refused(CORPUS)),
     peer("random-range-ratio", One, Refused(LENGTHS)),
-    peer("rankings-passages-mean", One, Refused(ENDPOINTS)),
-    peer("rankings-passages-prompt-token-mean", One, Refused(ENDPOINTS)),
-    peer("rankings-passages-prompt-token-stddev", One, Refused(ENDPOINTS)),
-    peer("rankings-passages-stddev", One, Refused(ENDPOINTS)),
-    peer("rankings-query-prompt-token-mean", One, Refused(ENDPOINTS)),
-    peer("rankings-query-prompt-token-stddev", One, Refused(ENDPOINTS)),
     peer("record-processor-service-count", One, Ignored(RECORDS)),
     peer("record-processors", One, Ignored(RECORDS)),
-    peer("request-content-type", One, Refused(ENDPOINTS)),
+    peer("request-content-type", One, Refused("an endpoint type has its own form: leave it out")),
     peer("scenario", One, Refused(SCENARIO)),
     peer("search-percentile-pooling", One,
         Only(&["mean"], "each run has its own percentile: --sla-precision gives it more requests")),
@@ -221,7 +194,7 @@ pub(super) const PEERS: &[Peer] = &[
     peer("url-strategy", One, Only(&["round_robin"], "several --url take turns")),
     peer("use-think-time-only", Switch, Refused(AGENTIC)),
     peer("user-context-prompt-length", One, Refused(PREFIX)),
-    peer("uuid-and-strip", Switch, Refused(MEDIA)),
+    peer("uuid-and-strip", Switch, Refused("every request has its images whole: leave it out")),
     peer("video-audio-codec", One, Refused(MEDIA)),
     peer("video-audio-depth", One, Refused(MEDIA)),
     peer("video-audio-num-channels", One, Refused(MEDIA)),

@@ -25,8 +25,8 @@ pub(super) const FLAGS: &[Flag] = &[
         "host:port, with or without scheme, path and query; several take turns \
         [default: localhost:8000]"),
     flag(TARGET, None, &["endpoint-type"], Text("TYPE"),
-        "The API, as in chat, completions, responses, messages, huggingface_generate, \
-        sglang_generate, generate (Triton) or template: docs/endpoints.md [default: chat]"),
+        "The API, as in chat, completions, responses, messages, generate (Triton), embeddings, \
+        cohere_rankings, image_generation or template: docs/endpoints.md [default: chat]"),
     flag(TARGET, None, &["backend"], Text("NAME"),
         "tensorrtllm or vllm behind Triton; without --endpoint-type it means generate \
         [default: tensorrtllm]"),

@@ -5,6 +5,7 @@ mod client;
 mod connections;
 mod limits;
 mod load;
+mod media;
 mod output;
 mod pairs;
 mod rate;
@@ -107,6 +108,7 @@ impl Draft {
         self.limits(&mut config)?;
         self.server(&mut config)?;
         self.requests(&mut config, &mut notes)?;
+        self.media(&mut config, &mut notes)?;
         self.sessions(&mut config)?;
         self.trace(&mut config)?;
         self.output(&mut config)?;
@@ -171,6 +173,14 @@ fn contradictions(config: &Config) -> Result<(), ConfigError> {
         Some(slo) if !config.streaming => no(
             "goodput",
             format!("{} exists with --streaming only", slo.tag),
+        ),
+        Some(slo) if !config.api.has_tokens() => no(
+            "goodput",
+            format!(
+                "{} is of tokens; an answer of {} has none",
+                slo.tag,
+                config.api.name()
+            ),
         ),
         _ => Ok(()),
     }
@@ -669,7 +679,7 @@ mod tests {
                 json!({"benchmark_grace_period": 1.0}),
                 "--benchmark-grace-period",
             ),
-            (json!({"endpoint_type": "embeddings"}), "--endpoint-type"),
+            (json!({"endpoint_type": "embedings"}), "--endpoint-type"),
             (
                 json!({"endpoint_type": "chat", "backend": "vllm"}),
                 "--backend",

@@ -83,7 +83,7 @@ impl Draft {
     }
 }
 
-fn lengths(
+pub(super) fn lengths(
     flag: &'static str,
     stddev_flag: &'static str,
     mean: f64,

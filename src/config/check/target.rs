@@ -17,6 +17,13 @@ impl Draft {
         config.api = api(self)?;
         config.path = path(self)?;
         config.streaming = self.streaming.unwrap_or(false);
+        if config.streaming && !config.api.streams() {
+            config.streaming = false;
+            notes.push(format!(
+                "--streaming: answers of {} are whole; it is off",
+                config.api.name()
+            ));
+        }
         config.urls = urls(self)?;
         config.demo = self.demo.unwrap_or(false);
         config.headers = headers(self)?;
@@ -71,6 +78,11 @@ fn api(draft: &Draft) -> Result<Api, ConfigError> {
                  generate extension"
             ),
         );
+    }
+    if kind == "video_generation" {
+        let text = "video_generation is a job that is asked after until it is done, which comes \
+                    with a later version";
+        return no("endpoint-type", text);
     }
     let Some(api) = Api::named(kind) else {
         let names: Vec<&str> = Api::all().map(Api::name).collect();
