@@ -113,7 +113,6 @@ const CRATES: &[(&str, &str)] = &[
     ("nvml_wrapper", "gpu"),
     ("indicatif", "view"),
     ("jmespath", "endpoint"),
-    ("minijinja", "endpoint"),
 ];
 
 const FILE_LINES_MAX: usize = 600;

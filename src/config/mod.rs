@@ -38,7 +38,7 @@ pub use recipe::{Expanded, Expansion, PostProcess, RunGiven, SearchDraft};
 pub use repeats::{Convergence, ConvergenceMode, Repeats};
 pub use search::{Objective, Planner, SearchAxis, SearchSpec, TierSpec};
 pub use secrets::{hide_args, hide_header, hide_members, hide_target, secrets_of_file};
-pub use server::{Profiler, ResetCache, WaitMode};
+pub use server::{Profiler, ResetCache, Wait, WaitMode};
 pub use sweep::{Asked, Layout, Order, Sweep, SweepDraft, Template, Topology, Typed, Variation};
 pub use telemetry::{GpuSource, GpuTelemetry, MetricsFormat, ServerMetrics};
 pub use tokenizer::{TokenizerSource, TokenizerSpec};
@@ -310,12 +310,8 @@ pub struct Config {
     pub tls_ca: Option<PathBuf>,
     /// Do not verify certificates.
     pub tls_insecure: bool,
-    /// Wait so long for the model to answer before the run; zero is not at all.
-    pub wait_for_model: Ns,
-    /// What answers for the model then.
-    pub wait_mode: WaitMode,
-    /// Time between two tries of the wait.
-    pub wait_interval: Ns,
+    /// How the model is waited for.
+    pub wait: Wait,
     /// Have the server empty its cache before the run.
     pub reset_kv_cache: Option<ResetCache>,
     /// Have the server profile itself during the measurement.
@@ -441,9 +437,7 @@ impl Default for Config {
             workers_max: None,
             tls_ca: None,
             tls_insecure: false,
-            wait_for_model: Ns::ZERO,
-            wait_mode: WaitMode::Inference,
-            wait_interval: Ns::from_ms(5_000),
+            wait: Wait::default(),
             reset_kv_cache: None,
             server_profiler: None,
             preflight: true,

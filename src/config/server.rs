@@ -13,6 +13,27 @@ pub enum WaitMode {
     Both,
 }
 
+/// How a model is waited for before the run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wait {
+    /// How long; zero is not at all.
+    pub timeout: Ns,
+    /// What shows that it is ready.
+    pub mode: WaitMode,
+    /// Between two looks.
+    pub interval: Ns,
+}
+
+impl Default for Wait {
+    fn default() -> Wait {
+        Wait {
+            timeout: Ns::ZERO,
+            mode: WaitMode::Inference,
+            interval: Ns::from_ms(5_000),
+        }
+    }
+}
+
 /// Emptying a server's cache.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ResetCache {

@@ -81,7 +81,7 @@ pub(super) fn warn(config: &Config, text: &str) {
 
 /// What a try may take: until the deadline where there is a wait, and a little in any case.
 fn left(config: &Config, deadline: Ns) -> Ns {
-    match config.wait_for_model > Ns::ZERO {
+    match config.wait.timeout > Ns::ZERO {
         true => deadline.saturating_since(now()).max(TRY),
         false => Ns::MAX,
     }
@@ -89,7 +89,7 @@ fn left(config: &Config, deadline: Ns) -> Ns {
 
 /// Between two tries; the last one is at the deadline.
 fn pause(config: &Config, deadline: Ns) {
-    let rest = deadline.saturating_since(now()).min(config.wait_interval);
+    let rest = deadline.saturating_since(now()).min(config.wait.interval);
     thread::sleep(Duration::from_nanos(rest.0));
 }
 
@@ -287,7 +287,7 @@ pub fn wait_for_model(
     .into_iter()
     .filter_map(Result::err)
     .collect();
-    let waited = config.wait_for_model.as_secs();
+    let waited = config.wait.timeout.as_secs();
     let head = format!("--wait-for-model-timeout {waited}: the model did not answer in time");
     if faults.len() == pairs.len() {
         let text = format!("{head}\n  {}", faults.join("\n  "));
@@ -307,11 +307,11 @@ fn wait_for_one(
     deadline: Ns,
 ) -> Result<(), String> {
     loop {
-        let listed = match config.wait_mode {
+        let listed = match config.wait.mode {
             WaitMode::Inference => Ok(()),
             WaitMode::Models | WaitMode::Both => lists(config, url, target, deadline),
         };
-        let ready = listed.and_then(|()| match config.wait_mode {
+        let ready = listed.and_then(|()| match config.wait.mode {
             WaitMode::Models => Ok(()),
             WaitMode::Inference | WaitMode::Both => answers(config, target, request, deadline),
         });

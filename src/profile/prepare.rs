@@ -148,8 +148,7 @@ fn prepare_all(
 ) -> Result<Option<Prepared>, Early> {
     Endpoint::check(&config).map_err(Early::usage)?;
     let replay = load_replay(&mut config, ready)?;
-    let notes = setup::check_limits(&config).map_err(Early::usage)?;
-    for text in notes {
+    for text in setup::check_limits(&config).map_err(Early::usage)? {
         ready.tell(format!("note: {text}"));
     }
     let (cores, placement) = setup::cores(&config).map_err(Early::usage)?;
@@ -375,7 +374,7 @@ struct Server {
 
 /// Finds the server, and the model where it was not named. A dry run connects only for that.
 fn find_server(config: &mut Config, steps: &Steps) -> Result<Server, Early> {
-    let deadline = now() + config.wait_for_model;
+    let deadline = now() + config.wait.timeout;
     let ask = config.model.is_none();
     let places = if config.dry_run && !ask {
         vec![preflight::Place::default(); config.urls.len()]
@@ -410,13 +409,13 @@ fn greet(
 ) -> Result<(), Early> {
     let request = payloads.probe();
     let (places, targets) = (&server.places, &server.targets);
-    let waits = config.wait_for_model > Ns::ZERO;
+    let waits = config.wait.timeout > Ns::ZERO;
     if waits {
         steps.begin("waiting for the model to be ready");
         preflight::wait_for_model(config, targets, &request, server.deadline)?;
     }
     // The wait for an answer is a probe.
-    let has_answered = waits && config.wait_mode != WaitMode::Models;
+    let has_answered = waits && config.wait.mode != WaitMode::Models;
     if has_answered || !config.preflight || config.demo {
         return Ok(());
     }

@@ -101,7 +101,8 @@ pub(super) const PEERS: &[Peer] = &[
     peer("dataset-filter", Many, Refused(DATASET)),
     peer("dataset-sampling-strategy", One,
         Only(&["sequential"], "the order is the file's: shuffle its lines")),
-    peer("download-video-content", Switch, Refused("video_generation is not spoken yet: leave it out")),
+    peer("download-video-content", Switch,
+        Refused("video_generation is not spoken yet: leave it out")),
     peer("export-http-trace", Switch,
         Ignored("profile_export.jsonl has these times always, as `timeline`")),
     peer("export-outputs-json", Switch,
@@ -430,7 +431,7 @@ mod tests {
             (&["--transport", "grpc"], "HTTP/1.1"),
             (&["--public-dataset", "sharegpt"], "--input-file"),
             (&["--no-open-loop-replay"], "closed loop"),
-            (&["-b", "10"], "batch-size"),
+            (&["--video-fps", "4"], "images and audio are made"),
         ] {
             let error = told(words).unwrap_err();
             assert!(

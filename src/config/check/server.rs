@@ -11,11 +11,11 @@ impl Draft {
     /// After [`Draft::target`].
     pub(super) fn server(&self, config: &mut Config) -> Result<(), ConfigError> {
         let wait = self.wait_for_model_timeout;
-        config.wait_for_model = seconds("wait-for-model-timeout", wait, 0.0, true)?;
+        config.wait.timeout = seconds("wait-for-model-timeout", wait, 0.0, true)?;
         let interval = self.wait_for_model_interval;
-        config.wait_interval = seconds("wait-for-model-interval", interval, 5.0, false)?;
-        config.wait_mode = wait_mode(self, config.api)?;
-        let waits = config.wait_for_model > Ns::ZERO;
+        config.wait.interval = seconds("wait-for-model-interval", interval, 5.0, false)?;
+        config.wait.mode = wait_mode(self, config.api)?;
+        let waits = config.wait.timeout > Ns::ZERO;
         for (flag, is_given) in [
             ("wait-for-model-interval", interval.is_some()),
             ("wait-for-model-mode", self.wait_for_model_mode.is_some()),
