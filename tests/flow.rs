@@ -393,8 +393,8 @@ fn a_random_seed_is_a_number_that_every_reader_of_json_keeps() {
 fn what_is_known_and_not_served_is_refused_by_one_line() {
     for (args, told) in [
         (
-            &["report", "-m", "m"][..],
-            "report: it comes with a later version; today: profile, analyze",
+            &["kube", "profile"][..],
+            "kube: run `profile` in a pod of your own; today: profile, analyze",
         ),
         (&["plot", "--dashboard"], "open the SVG"),
         (&["trace"], "today: profile"),
