@@ -221,7 +221,6 @@ fn what_cannot_be_is_said_before_the_run() {
         "summary",
     ];
     refused(&run, "--generate-plots: plots are drawn from the records");
-    refused(&["profile", "--demo", "--plot-required"], "exit code 6");
     refused(&["plot", "--mlflow-upload"], "plots are files");
     refused(&["plot", "nowhere"], "no run in `nowhere`");
 }

@@ -202,7 +202,8 @@ fn a_peak_while_requests_of_others_fill_the_queue_names_it() {
     let mock = Mock::start(&[FAST, &["--concurrency-limit", "4"]].concat());
     let (dir, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let load = "--concurrency 4 --osl 4 --benchmark-duration 6 --slice-duration 0.5";
-    let child = ran::command(&mock.url, dir.path(), &words(load))
+    let load = format!("{load} --server-metrics {}/metrics", mock.url);
+    let child = ran::command(&mock.url, dir.path(), &words(&load))
         .spawn()
         .unwrap();
     while mock.events_count() < 2_000 {
