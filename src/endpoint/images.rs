@@ -36,6 +36,16 @@ fn answer_images(voice: &Voice<'_>, said: &Said<'_>) -> String {
     )
 }
 
+/// What asks for one image, in base64.
+fn wish(spec: &BodySpec<'_>) -> Map<String, Value> {
+    let mut members = Map::new();
+    members.insert("prompt".into(), spec.prompt().into());
+    members.insert("model".into(), spec.model.into());
+    members.insert("response_format".into(), "b64_json".into());
+    members.insert("n".into(), 1.into());
+    members
+}
+
 #[derive(Debug)]
 pub(super) struct Generation;
 
@@ -45,11 +55,7 @@ impl Kind for Generation {
     }
 
     fn members(&self, spec: &BodySpec<'_>) -> Map<String, Value> {
-        let mut members = Map::new();
-        members.insert("prompt".into(), spec.prompt().into());
-        members.insert("model".into(), spec.model.into());
-        members.insert("response_format".into(), "b64_json".into());
-        members.insert("n".into(), 1.into());
+        let mut members = wish(spec);
         if spec.streaming {
             members.insert("stream".into(), true.into());
         }
@@ -97,12 +103,7 @@ impl Kind for Edit {
     }
 
     fn members(&self, spec: &BodySpec<'_>) -> Map<String, Value> {
-        let mut members = Map::new();
-        members.insert("prompt".into(), spec.prompt().into());
-        members.insert("model".into(), spec.model.into());
-        members.insert("response_format".into(), "b64_json".into());
-        members.insert("n".into(), 1.into());
-        members
+        wish(spec)
     }
 
     fn encode(&self, members: Map<String, Value>, spec: &BodySpec<'_>) -> Vec<u8> {

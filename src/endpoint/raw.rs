@@ -3,7 +3,7 @@
 
 use super::kind::Kind;
 use super::template::Field;
-use super::voice::{Line, Said, Voice, text_alone, text_event};
+use super::voice::{Line, Said, Voice, text_answer, text_event};
 use super::{BodySpec, Part};
 use serde_json::{Map, Value};
 
@@ -39,10 +39,6 @@ impl Kind for Raw {
     }
 
     fn answer(&self, voice: &Voice<'_>, said: &Said<'_>) -> String {
-        text_alone(
-            voice,
-            &format!("{}{}", said.reasoning, said.answer),
-            said.usage,
-        )
+        text_answer(voice, said)
     }
 }

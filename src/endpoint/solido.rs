@@ -2,7 +2,7 @@
 
 use super::guess;
 use super::kind::Kind;
-use super::voice::{Line, Said, Voice, text_alone, text_event};
+use super::voice::{Line, Said, Voice, text_answer, text_event};
 use super::{BodySpec, Part};
 use serde_json::{Map, Value, json};
 
@@ -35,10 +35,6 @@ impl Kind for Solido {
     }
 
     fn answer(&self, voice: &Voice<'_>, said: &Said<'_>) -> String {
-        text_alone(
-            voice,
-            &format!("{}{}", said.reasoning, said.answer),
-            said.usage,
-        )
+        text_answer(voice, said)
     }
 }

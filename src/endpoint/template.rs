@@ -3,7 +3,7 @@
 
 use super::kind::Kind;
 use super::shapes::escaped;
-use super::voice::{Line, Said, Voice, text_alone, text_event};
+use super::voice::{Line, Said, Voice, text_answer, text_event};
 use super::{BodySpec, Part, guess, usage};
 use crate::config::ByTemplate;
 use minijinja::value::Serde;
@@ -144,11 +144,7 @@ impl Kind for Template {
     }
 
     fn answer(&self, voice: &Voice<'_>, said: &Said<'_>) -> String {
-        text_alone(
-            voice,
-            &format!("{}{}", said.reasoning, said.answer),
-            said.usage,
-        )
+        text_answer(voice, said)
     }
 }
 

@@ -92,10 +92,16 @@ pub(super) fn usage_counts(usage: &str) -> [u64; 4] {
 }
 
 /// A text that stands alone, for APIs without a shape of their own.
-pub(super) fn text_alone(voice: &Voice<'_>, text: &str, usage: Option<&str>) -> String {
+fn text_alone(voice: &Voice<'_>, text: &str, usage: Option<&str>) -> String {
     let Voice { id, stamp, .. } = voice;
     let usage = usage.map_or(String::new(), |usage| format!(",\"usage\":{usage}"));
     format!("{{\"id\":\"{id}\",\"stamp\":\"{stamp}\",\"text\":\"{text}\"{usage}}}")
+}
+
+/// The same of a whole answer.
+pub(super) fn text_answer(voice: &Voice<'_>, said: &Said<'_>) -> String {
+    let text = format!("{}{}", said.reasoning, said.answer);
+    text_alone(voice, &text, said.usage)
 }
 
 /// The same as the events of a stream.

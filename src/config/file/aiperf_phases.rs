@@ -345,6 +345,20 @@ fn word(node: &Node, name: &str) -> Option<String> {
     member.and_then(|(_, node)| node.typed())
 }
 
+/// Gives a flag a text of each entry. Errors: `wanted`, where an entry makes none.
+fn give_each(
+    node: &Node,
+    out: &mut Out,
+    flag: &'static str,
+    text: impl Fn(&Node) -> Option<String>,
+    wanted: &'static str,
+) -> Result<(), Fault> {
+    let texts: Option<Vec<String>> = node.items().iter().map(text).collect();
+    let texts = texts.ok_or_else(|| out.fault(node, wanted))?;
+    out.give(node, flag, texts);
+    Ok(())
+}
+
 fn search_space(node: &Node, out: &mut Out) -> Result<(), Fault> {
     let text = |item: &Node| {
         let whole = word(item, "kind")
@@ -353,18 +367,7 @@ fn search_space(node: &Node, out: &mut Out) -> Result<(), Fault> {
         let (path, lo, hi) = (word(item, "path")?, word(item, "lo")?, word(item, "hi")?);
         Some(format!("{path}:{lo},{hi}{}", whole.unwrap_or_default()))
     };
-    match node
-        .items()
-        .iter()
-        .map(text)
-        .collect::<Option<Vec<String>>>()
-    {
-        Some(texts) => {
-            out.give(node, "search-space", texts);
-            Ok(())
-        }
-        None => Err(out.fault(node, "each has path, lo and hi")),
-    }
+    give_each(node, out, "search-space", text, "each has path, lo and hi")
 }
 
 fn sla_filters(node: &Node, out: &mut Out) -> Result<(), Fault> {
@@ -373,18 +376,13 @@ fn sla_filters(node: &Node, out: &mut Out) -> Result<(), Fault> {
         let (tag, op) = (word(item, "metric_tag")?, word(item, "op")?);
         Some(format!("{tag}:{stat}:{op}:{}", word(item, "threshold")?))
     };
-    match node
-        .items()
-        .iter()
-        .map(text)
-        .collect::<Option<Vec<String>>>()
-    {
-        Some(texts) => {
-            out.give(node, "search-sla", texts);
-            Ok(())
-        }
-        None => Err(out.fault(node, "each has metric_tag, stat, op and threshold")),
-    }
+    give_each(
+        node,
+        out,
+        "search-sla",
+        text,
+        "each has metric_tag, stat, op and threshold",
+    )
 }
 
 fn objectives(node: &Node, out: &mut Out) -> Result<(), Fault> {
